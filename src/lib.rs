@@ -1,0 +1,12 @@
+//! libregion: an HBase region as an embedded library. A durable wide-column store whose first-class operation is the counter.
+//!
+//! The modules stand in data-flow order: what a call passes from the C boundary down to the disk.
+
+pub mod error;
+
+pub mod clock;
+pub mod health;
+pub mod ids;
+pub mod sync;
+
+pub use error::{Error, ErrorKind, Result};
