@@ -2,6 +2,10 @@
 //!
 //! The modules stand in data-flow order: what a call passes from the C boundary down to the disk.
 
+#[expect(unsafe_code, reason = "pointers freed after a grace period")]
+pub mod mvcc;
+pub mod sequencer;
+
 pub mod cell;
 
 pub mod error;
