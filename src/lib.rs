@@ -2,13 +2,16 @@
 //!
 //! The modules stand in data-flow order: what a call passes from the C boundary down to the disk.
 
+#[expect(unsafe_code, reason = "pointers freed after a grace period")]
+pub mod mvcc;
+pub mod sequencer;
+
 pub mod env;
 
 pub mod cell;
 
-pub mod error;
-
 pub mod clock;
+pub mod error;
 pub mod health;
 pub mod ids;
 pub mod sync;
