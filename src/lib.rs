@@ -9,6 +9,7 @@ pub mod sequencer;
 pub mod env;
 
 pub mod cell;
+pub mod mslab;
 
 pub mod clock;
 pub mod error;
