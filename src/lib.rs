@@ -7,9 +7,9 @@ pub mod mvcc;
 pub mod sequencer;
 
 pub mod env;
+pub mod mslab;
 
 pub mod cell;
-pub mod mslab;
 
 pub mod clock;
 pub mod error;
