@@ -9,6 +9,7 @@ pub mod error;
 pub mod clock;
 pub mod health;
 pub mod ids;
+pub mod options;
 pub mod sync;
 
 pub use error::{Error, ErrorKind, Result};
