@@ -15,6 +15,7 @@ pub mod clock;
 pub mod error;
 pub mod health;
 pub mod ids;
+pub mod options;
 pub mod sync;
 
 pub use error::{Error, ErrorKind, Result};
