@@ -2,6 +2,8 @@
 //!
 //! The modules stand in data-flow order: what a call passes from the C boundary down to the disk.
 
+pub mod rowlock;
+
 pub mod cell;
 
 pub mod error;
@@ -9,6 +11,7 @@ pub mod error;
 pub mod clock;
 pub mod health;
 pub mod ids;
+pub mod lock_order;
 pub mod sync;
 
 pub use error::{Error, ErrorKind, Result};
