@@ -2,6 +2,7 @@
 //!
 //! The modules stand in data-flow order: what a call passes from the C boundary down to the disk.
 
+pub mod rowlock;
 #[expect(unsafe_code, reason = "pointers freed after a grace period")]
 pub mod mvcc;
 pub mod sequencer;
@@ -15,6 +16,7 @@ pub mod clock;
 pub mod error;
 pub mod health;
 pub mod ids;
+pub mod lock_order;
 pub mod options;
 pub mod sync;
 
