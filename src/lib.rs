@@ -2,17 +2,22 @@
 //!
 //! The modules stand in data-flow order: what a call passes from the C boundary down to the disk.
 
-pub mod store;
+pub mod rowlock;
+#[expect(unsafe_code, reason = "pointers freed after a grace period")]
+pub mod mvcc;
+pub mod sequencer;
 
 pub mod env;
+pub mod mslab;
 
 pub mod cell;
 
-pub mod error;
-
 pub mod clock;
+pub mod error;
 pub mod health;
 pub mod ids;
+pub mod lock_order;
+pub mod options;
 pub mod sync;
 
 pub use error::{Error, ErrorKind, Result};
