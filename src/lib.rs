@@ -2,10 +2,11 @@
 //!
 //! The modules stand in data-flow order: what a call passes from the C boundary down to the disk.
 
-pub mod rowlock;
 #[expect(unsafe_code, reason = "pointers freed after a grace period")]
 pub mod mvcc;
+pub mod rowlock;
 pub mod sequencer;
+pub mod wal;
 
 pub mod env;
 pub mod mslab;
@@ -15,6 +16,7 @@ pub mod cell;
 pub mod clock;
 pub mod error;
 pub mod health;
+pub mod hooks;
 pub mod ids;
 pub mod lock_order;
 pub mod options;
