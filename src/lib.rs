@@ -2,6 +2,8 @@
 //!
 //! The modules stand in data-flow order: what a call passes from the C boundary down to the disk.
 
+pub mod store;
+
 pub mod rowlock;
 #[expect(unsafe_code, reason = "pointers freed after a grace period")]
 pub mod mvcc;

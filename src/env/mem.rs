@@ -3,6 +3,7 @@
 //! | part | what |
 //! |---|---|
 //! | `mem.rs` | [`MemEnv`]: names, inodes, settings, `kill`, `power_cut` |
+//! | `tree.rs` | names and inodes, and which names were synced |
 //! | `file.rs` | one file: page cache, and the image that was synced |
 //! | `buffer.rs` | its memory, which mappings share. UNSAFE ROOM |
 //!
@@ -20,15 +21,17 @@ mod buffer;
 mod file;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 pub use buffer::PAGE;
 
 use super::{DirLock, Env, EnvFile, FileIdentity, FsKind, LockOutcome, Mapping};
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering};
 use file::{Disk, Inode, MemMapping};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashMap;
 use std::io;
-use std::path::{Component, Path};
+use std::path::Path;
+use tree::{Dir, HeldLock, Machine, Node, ROOT, Tree, found};
 
 /// A file system in memory. Clones are the same file system, seen by the same process.
 #[derive(Clone)]
@@ -82,50 +85,6 @@ struct Shared {
     dead: AtomicBool,
 }
 
-struct Tree {
-    nodes: HashMap<u64, Node>,
-    next_ino: u64,
-    locks: Vec<HeldLock>,
-    next_lock: u64,
-    machine: Machine,
-    /// Inodes that are shown under another number.
-    shown_ino: HashMap<u64, u64>,
-    /// Path parts whose next syncs fail, and how many.
-    sync_faults: Vec<(String, u32)>,
-}
-
-#[derive(Clone)]
-struct Machine {
-    boot_id: [u8; 16],
-    device: u64,
-    fs_kind: FsKind,
-    lock_permission: bool,
-    random: u64,
-}
-
-#[derive(Clone)]
-enum Node {
-    File(Arc<Inode>),
-    Dir(Dir),
-}
-
-#[derive(Clone, Default)]
-struct Dir {
-    names: BTreeMap<String, u64>,
-    synced: BTreeMap<String, u64>,
-    /// From `synced` to `names`, in order.
-    ops: Vec<(NameOp, u64)>,
-}
-
-struct HeldLock {
-    id: u64,
-    ino: u64,
-    exclusive: bool,
-    holder: String,
-}
-
-const ROOT: u64 = 2;
-
 impl Default for MemEnv {
     fn default() -> Self {
         Self::new()
@@ -162,7 +121,7 @@ impl MemEnv {
     }
 
     /// The power goes. The result is the disk as the next boot finds it: what was synced, and each unsynced thing for which `keep` says true, asked in a fixed
-    /// order. This file system stays as it is, so that many cuts can be tried at the same instant. The boot id changes.
+    /// order (it must not call this file system). This file system stays as it is, so that many cuts can be tried at the same instant. The boot id changes.
     pub fn power_cut(&self, keep: &mut dyn FnMut(&Unsynced) -> bool) -> Self {
         let tree = self.shared.tree.lock();
         let disk = Arc::new(self.shared.disk.empty_copy());
@@ -350,171 +309,6 @@ impl Env for MemEnv {
     }
     fn holder_text(&self) -> String {
         "pid 1 on host memory".into()
-    }
-}
-
-impl Tree {
-    fn dir(&self, ino: u64) -> io::Result<&Dir> {
-        match self.nodes.get(&ino) {
-            Some(Node::Dir(d)) => Ok(d),
-            Some(Node::File(_)) => Err(io::ErrorKind::NotADirectory.into()),
-            None => Err(io::ErrorKind::NotFound.into()),
-        }
-    }
-    fn dir_mut(&mut self, ino: u64) -> io::Result<&mut Dir> {
-        match self.nodes.get_mut(&ino) {
-            Some(Node::Dir(d)) => Ok(d),
-            Some(Node::File(_)) => Err(io::ErrorKind::NotADirectory.into()),
-            None => Err(io::ErrorKind::NotFound.into()),
-        }
-    }
-    fn find(&self, path: &Path) -> io::Result<u64> {
-        let mut ino = ROOT;
-        for part in path.components() {
-            match part {
-                Component::RootDir | Component::CurDir => {}
-                Component::Normal(name) => {
-                    ino = *self.dir(ino)?.names.get(&*name.to_string_lossy()).ok_or(io::ErrorKind::NotFound)?;
-                }
-                Component::ParentDir | Component::Prefix(_) => return Err(io::ErrorKind::InvalidInput.into()),
-            }
-        }
-        Ok(ino)
-    }
-    fn file(&self, path: &Path) -> io::Result<Arc<Inode>> {
-        match &self.nodes[&self.find(path)?] {
-            Node::File(f) => Ok(Arc::clone(f)),
-            Node::Dir(_) => Err(io::ErrorKind::IsADirectory.into()),
-        }
-    }
-    /// Directory and last name of a path.
-    fn place(&self, path: &Path) -> io::Result<(u64, String)> {
-        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy().into_owned();
-        let dir = self.find(path.parent().unwrap_or(Path::new("")))?;
-        self.dir(dir)?;
-        Ok((dir, name))
-    }
-    fn add(&mut self, path: &Path, node: Node) -> io::Result<u64> {
-        let (dir, name) = self.place(path)?;
-        let ino = self.next_ino;
-        self.add_name(dir, name, ino)?;
-        self.nodes.insert(ino, node);
-        self.next_ino += 1;
-        Ok(ino)
-    }
-    fn add_name(&mut self, dir: u64, name: String, ino: u64) -> io::Result<()> {
-        let d = self.dir_mut(dir)?;
-        if d.names.contains_key(&name) {
-            return Err(io::ErrorKind::AlreadyExists.into());
-        }
-        d.names.insert(name.clone(), ino);
-        d.ops.push((NameOp::Add(name), ino));
-        Ok(())
-    }
-    fn remove_name(&mut self, path: &Path) -> io::Result<()> {
-        let (dir, name) = self.place(path)?;
-        let d = self.dir_mut(dir)?;
-        let ino = d.names.remove(&name).ok_or(io::ErrorKind::NotFound)?;
-        d.ops.push((NameOp::Remove(name), ino));
-        self.drop_space_of_unnamed(ino);
-        Ok(())
-    }
-    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
-        let ino = self.find(from)?;
-        let (from_dir, from_name) = self.place(from)?;
-        let (to_dir, to_name) = self.place(to)?;
-        let old = self.dir(to_dir)?.names.get(&to_name).copied();
-        if old == Some(ino) {
-            return Ok(());
-        }
-        if let Some(old) = old {
-            match (&self.nodes[&ino], &self.nodes[&old]) {
-                (Node::File(_), Node::File(_)) => {}
-                (Node::File(_), Node::Dir(_)) => return Err(io::ErrorKind::IsADirectory.into()),
-                (Node::Dir(_), Node::File(_)) => return Err(io::ErrorKind::NotADirectory.into()),
-                (Node::Dir(_), Node::Dir(d)) if d.names.is_empty() => {}
-                (Node::Dir(_), Node::Dir(_)) => return Err(io::ErrorKind::DirectoryNotEmpty.into()),
-            }
-        }
-        let d = self.dir_mut(from_dir)?;
-        d.names.remove(&from_name);
-        if from_dir == to_dir {
-            d.names.insert(to_name.clone(), ino);
-            d.ops.push((NameOp::Rename(from_name, to_name), ino));
-        } else {
-            // Two directories are two things to sync: after a power cut the file may be in one, in both or in none.
-            d.ops.push((NameOp::Remove(from_name), ino));
-            let d = self.dir_mut(to_dir)?;
-            d.names.insert(to_name.clone(), ino);
-            d.ops.push((NameOp::Add(to_name), ino));
-        }
-        if let Some(old) = old {
-            self.drop_space_of_unnamed(old);
-        }
-        Ok(())
-    }
-    /// A file that no name leads to any more takes no space (its bytes stay, for a power cut may bring a name back).
-    fn drop_space_of_unnamed(&self, ino: u64) {
-        let named = self.nodes.values().any(|n| matches!(n, Node::Dir(d) if d.names.values().any(|&i| i == ino)));
-        if let Some(Node::File(f)) = self.nodes.get(&ino).filter(|_| !named) {
-            f.give_space_back();
-        }
-    }
-    /// Forgets what neither a name, a synced name nor an unsynced operation leads to.
-    fn drop_unreachable(&mut self) {
-        let mut used = HashSet::from([ROOT]);
-        for node in self.nodes.values() {
-            if let Node::Dir(d) = node {
-                used.extend(d.names.values().chain(d.synced.values()).chain(d.ops.iter().map(|(_, ino)| ino)));
-            }
-        }
-        used.extend(self.locks.iter().map(|l| l.ino));
-        self.nodes.retain(|ino, _| used.contains(ino));
-    }
-    /// The directory after a power cut, and all below it, into `out`.
-    fn cut_dir(&self, ino: u64, path: &str, keep: &mut dyn FnMut(&Unsynced) -> bool, disk: &Arc<Disk>, out: &mut HashMap<u64, Node>) {
-        let Ok(dir) = self.dir(ino) else { return };
-        let mut names = dir.synced.clone();
-        for (op, ino) in &dir.ops {
-            if keep(&Unsynced::Name { dir: path.into(), op: op.clone() }) {
-                match op {
-                    NameOp::Add(name) => {
-                        names.insert(name.clone(), *ino);
-                    }
-                    // Only if the name leads to what was removed: an earlier operation may have been lost.
-                    NameOp::Remove(name) => {
-                        names.retain(|n, i| !(n == name && i == ino));
-                    }
-                    NameOp::Rename(from, to) => {
-                        names.retain(|n, i| !(n == from && i == ino));
-                        names.insert(to.clone(), *ino);
-                    }
-                }
-            }
-        }
-        out.insert(ino, Node::Dir(Dir { names: names.clone(), synced: names.clone(), ops: Vec::new() }));
-        for (name, child) in names {
-            if out.contains_key(&child) {
-                continue;
-            }
-            let child_path = if path == "/" { format!("/{name}") } else { format!("{path}/{name}") };
-            match self.nodes.get(&child) {
-                Some(Node::File(f)) => {
-                    out.insert(child, Node::File(Arc::new(f.after_power_cut(&child_path, keep, disk))));
-                }
-                Some(Node::Dir(_)) => self.cut_dir(child, &child_path, keep, disk, out),
-                None => {}
-            }
-        }
-    }
-}
-
-/// "Not there" as None.
-fn found<T>(r: io::Result<T>) -> io::Result<Option<T>> {
-    match r {
-        Ok(t) => Ok(Some(t)),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(e),
     }
 }
 
