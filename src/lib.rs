@@ -9,6 +9,8 @@ pub mod error;
 pub mod clock;
 pub mod health;
 pub mod ids;
+pub mod memstore;
+
 pub mod sync;
 
 pub use error::{Error, ErrorKind, Result};
