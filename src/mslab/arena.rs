@@ -1,0 +1,156 @@
+//! Bump allocation for one segment over a few open chunks.
+//!
+//! A new arena opens one chunk, at its first allocation; a segment of a few rows costs no more. When a chunk is full and threads met at its
+//! cursor often, the arena gets wider: two, then four chunks are open, chosen by thread. Measured: 4.4, 5.7, 6.7 M cells/s with 1, 2, 4.
+//! One chunk per thread was tried and lost: 50 threads strand 100 MB.
+//!
+//! *Threads*: `alloc` is lock-free while the chunk has room. The refill lock is held while a chunk is fetched, which may map memory: it lies above
+//! the leaf locks and below the row locks, whose holders call `alloc`; nothing waits under it for anybody but the system.
+//!
+//! *Accounting*: `reserved_bytes` is what the budget was charged: whole chunks and oversize buffers. `allocated_bytes` is what callers got.
+#![forbid(unsafe_code)]
+
+use super::budget::MemoryBudget;
+use super::chunk::{ALIGN_MAX, ChunkSet};
+use super::pool::ChunkPool;
+use crate::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering};
+use std::ptr::NonNull;
+
+/// Most chunks open at a time.
+pub const OPEN_CHUNKS_MAX: usize = 4;
+/// A chunk at whose cursor threads met this often while it was filled makes the arena wider.
+const CONTENDED: u64 = if cfg!(loom) { 1 } else { 256 };
+
+/// The memory of one segment: pieces live as long as the arena, all chunks go back when it is dropped.
+pub struct Arena {
+    /// How many places of `chunks` are in use: 1, 2 or 4.
+    width: AtomicUsize,
+    chunks: ChunkSet<OPEN_CHUNKS_MAX>,
+    pool: Arc<ChunkPool>,
+    budget: Arc<MemoryBudget>,
+    oversize_above: usize,
+    /// Held while a chunk is fetched and installed.
+    refill: Mutex<()>,
+    reserved: AtomicU64,
+    /// Bytes handed out of chunks that are closed, and of oversize buffers.
+    closed: AtomicU64,
+}
+
+impl Arena {
+    /// An arena without chunks; takes nothing until the first allocation.
+    pub fn new(pool: Arc<ChunkPool>, budget: Arc<MemoryBudget>) -> Self {
+        Self {
+            width: AtomicUsize::new(1),
+            chunks: ChunkSet::new(),
+            oversize_above: pool.oversize_above(),
+            pool,
+            budget,
+            refill: Mutex::new(()),
+            reserved: AtomicU64::new(0),
+            closed: AtomicU64::new(0),
+        }
+    }
+    /// `size` bytes aligned to `align` (a power of two, at most 128), valid as long as the arena; their content is undefined. None: pool or budget is
+    /// exhausted, and nothing was taken. `thread` is the caller's small index; it spreads threads over the open chunks.
+    #[inline]
+    pub fn alloc(&self, size: usize, align: usize, thread: usize) -> Option<NonNull<u8>> {
+        assert!(align.is_power_of_two() && align <= ALIGN_MAX, "alignment {align}");
+        if size <= self.oversize_above {
+            // Relaxed: whichever width is seen, its places are valid; an empty one is filled.
+            let place = thread & (self.width.load(Ordering::Relaxed) - 1);
+            if let Some(chunk) = self.chunks.open(place)
+                && let Some(piece) = chunk.bump(size, align)
+            {
+                return Some(piece);
+            }
+            return self.alloc_slow(size, align, place);
+        }
+        self.alloc_oversize(size)
+    }
+    /// Bytes handed out, padding included.
+    pub fn allocated_bytes(&self) -> u64 {
+        // Relaxed: a number for statistics; a chunk that closes in between is counted once or twice for an instant.
+        let open = (0..OPEN_CHUNKS_MAX).filter_map(|i| self.chunks.open(i)).map(|c| c.used() as u64).sum::<u64>();
+        self.closed.load(Ordering::Relaxed) + open
+    }
+    /// Bytes taken from pool and budget: whole chunks and oversize buffers.
+    pub fn reserved_bytes(&self) -> u64 {
+        self.reserved.load(Ordering::Relaxed)
+    }
+    /// The pool it takes from.
+    pub fn pool(&self) -> &Arc<ChunkPool> {
+        &self.pool
+    }
+    /// The budget it is charged to.
+    pub fn budget(&self) -> &Arc<MemoryBudget> {
+        &self.budget
+    }
+
+    #[cold]
+    fn alloc_slow(&self, size: usize, align: usize, place: usize) -> Option<NonNull<u8>> {
+        let _refill = self.refill.lock();
+        // Another thread may have been here first.
+        let full = self.chunks.open(place);
+        if let Some(chunk) = full
+            && let Some(piece) = chunk.bump(size, align)
+        {
+            return Some(piece);
+        }
+        let reserve = self.pool.chunk_bytes() as u64;
+        let taken = if self.budget.try_take(reserve) {
+            let chunk = self.pool.take();
+            if chunk.is_none() {
+                self.budget.give(reserve);
+            }
+            chunk
+        } else {
+            None
+        };
+        let Some(chunk) = taken else {
+            // What is left in other threads' chunks is better than none.
+            return (0..OPEN_CHUNKS_MAX).find_map(|i| self.chunks.open(i)?.bump(size, align));
+        };
+        self.reserved.fetch_add(reserve, Ordering::Relaxed);
+        let piece = chunk.chunk().bump(size, align);
+        self.chunks.install(place, chunk);
+        if let Some(full) = full {
+            let width = self.width.load(Ordering::Relaxed);
+            if full.contended() >= CONTENDED && width < OPEN_CHUNKS_MAX {
+                self.width.store(width * 2, Ordering::Relaxed);
+            }
+            self.closed.fetch_add(full.seal() as u64, Ordering::Relaxed);
+        }
+        piece
+    }
+    #[cold]
+    fn alloc_oversize(&self, size: usize) -> Option<NonNull<u8>> {
+        let reserve = self.pool.reservation_for(size);
+        if !self.budget.try_take(reserve) {
+            return None;
+        }
+        let Some(chunk) = self.pool.take_oversize(size) else {
+            self.budget.give(reserve);
+            return None;
+        };
+        self.reserved.fetch_add(reserve, Ordering::Relaxed);
+        self.closed.fetch_add(reserve, Ordering::Relaxed);
+        // A mapping's start is aligned to a page.
+        Some(self.chunks.adopt(chunk).base())
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        self.pool.give_back(self.chunks.take_all());
+        // After the pool, so that who waits for both finds both.
+        self.budget.give(self.reserved.load(Ordering::Relaxed));
+    }
+}
+
+#[cfg(test)]
+impl Arena {
+    /// How many chunks may be open.
+    pub(super) fn width(&self) -> usize {
+        self.width.load(Ordering::Relaxed)
+    }
+}
