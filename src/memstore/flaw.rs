@@ -7,7 +7,6 @@ use crate::sync::Ordering;
 
 /// One rule each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(loom), expect(dead_code, reason = "only loom models build every flaw"))]
 pub(super) enum Flaw {
     /// The newest version is overwritten, not the older one.
     OverwriteNewest,
@@ -40,8 +39,6 @@ pub(super) enum Flaw {
     DeadBest,
     /// The list is not marked as out of order before a cell in its middle is overwritten.
     OrderTag,
-    /// A pushed cell is published relaxed.
-    PushRelaxed,
 }
 
 /// True while a model has switched this rule off.

@@ -22,16 +22,15 @@ use crate::sync::{AtomicU64, fence};
 use cell::{HAS_CELLS, HAS_MARKER, OUT_OF_ORDER};
 use std::ptr::NonNull;
 
-pub use cell::Chain;
-pub(super) use cell::{CopyCell, ListCell};
-pub use plan::{Keep, Plan, PointsUser};
+pub(super) use cell::{Chain, CopyCell, ListCell};
+pub use plan::{Keep, Plan, PointsUser, TRIMMED_VERSIONS_MAX};
 
 /// A counter's version, owned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Version {
-    seq: u64,
-    ts: u64,
-    value: i64,
+    pub(super) seq: u64,
+    pub(super) ts: u64,
+    pub(super) value: i64,
 }
 
 impl Version {
@@ -141,7 +140,7 @@ struct Slot {
 /// A counter's two slots.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub struct Slots([Slot; 2]);
+pub(super) struct Slots([Slot; 2]);
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Slots>() == 48 && align_of::<Slots>() == 8);

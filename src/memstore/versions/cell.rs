@@ -15,7 +15,7 @@
 //! Threads: pushes and overwriting by the owner of the row lock; everything else by anybody.
 
 use super::flaw::{Flaw, off, unless};
-use super::{DATA_LOAD, DATA_STORE, Version, VersionRef, VersionValue};
+use super::{DATA_STORE, Version, VersionRef, VersionValue};
 use crate::cell::CellType;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU64, fence};
@@ -25,7 +25,7 @@ use std::ptr::{self, NonNull};
 /// Head of a list, with its tags.
 #[derive(Debug, Default)]
 #[repr(transparent)]
-pub struct Chain(AtomicU64);
+pub(in crate::memstore) struct Chain(AtomicU64);
 
 pub(super) const HAS_MARKER: u64 = 1;
 pub(super) const OUT_OF_ORDER: u64 = 2;
@@ -69,8 +69,12 @@ impl Chain {
     }
     /// Tells readers that list order does not count any more. Row lock held; before the overwriting that breaks the order.
     pub(super) fn set_out_of_order(&self) {
-        // Relaxed load: only the row lock's owner writes the word. Release store: ordered before the overwriting for who sees that.
-        self.0.store(self.0.load(Relaxed) | OUT_OF_ORDER, unless(Flaw::OrderTag, Release));
+        if off(Flaw::OrderTag) {
+            return;
+        }
+        // Relaxed load: only the row lock's owner writes the word. Release store: the word also publishes the cells below it. Who needs the
+        // overwritten cell has seen its version gone from its slot, which is stored (Release) after this.
+        self.0.store(self.0.load(Relaxed) | OUT_OF_ORDER, Release);
     }
     /// Pushes a filled cell. Row lock held.
     ///
@@ -86,7 +90,7 @@ impl Chain {
         c.next.store(old & !TAGS, Relaxed);
         let word = cell.as_ptr().expose_provenance() as u64 | old & TAGS | add;
         // Release: pairs with `load`; the cell's content goes with it.
-        self.0.store(word, unless(Flaw::PushRelaxed, Release));
+        self.0.store(word, Release);
     }
 }
 

@@ -37,14 +37,28 @@ pub enum Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeadCell {
     cell: NonNull<CopyCell>,
-    /// Of the segment, see `segment.rs`.
-    pub(in crate::memstore) owner: u64,
+    /// Names the segment it belongs to.
+    owner: u64,
 }
 
 // SAFETY: the address of atomics; following it is unsafe and checked by the segment.
 unsafe impl Send for DeadCell {}
 // SAFETY: as above.
 unsafe impl Sync for DeadCell {}
+
+impl Plan {
+    /// The plan, for a column of the segment named `owner`.
+    pub(in crate::memstore) fn of_segment(self, owner: u64) -> Self {
+        match self {
+            Self::OverwriteDead(dead) => Self::OverwriteDead(DeadCell { owner, ..dead }),
+            other => other,
+        }
+    }
+    /// False for a plan that would write to another segment.
+    pub(in crate::memstore) fn is_of_segment(self, owner: u64) -> bool {
+        !matches!(self, Self::OverwriteDead(dead) if dead.owner != owner)
+    }
+}
 
 impl DeadCell {
     pub(super) fn cell(self) -> NonNull<CopyCell> {
