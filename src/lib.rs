@@ -3,6 +3,7 @@
 //! The modules stand in data-flow order: what a call passes from the C boundary down to the disk.
 
 pub mod cell;
+pub mod memstore;
 pub mod mslab;
 
 pub mod error;
@@ -10,7 +11,6 @@ pub mod error;
 pub mod clock;
 pub mod health;
 pub mod ids;
-pub mod memstore;
 
 pub mod sync;
 
