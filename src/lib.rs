@@ -9,6 +9,8 @@ pub mod rowlock;
 pub mod mvcc;
 pub mod sequencer;
 
+pub mod memstore;
+
 pub mod env;
 pub mod mslab;
 
