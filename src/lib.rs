@@ -2,10 +2,14 @@
 //!
 //! The modules stand in data-flow order: what a call passes from the C boundary down to the disk.
 
+pub mod store;
+
 #[expect(unsafe_code, reason = "pointers freed after a grace period")]
 pub mod mvcc;
 pub mod rowlock;
 pub mod sequencer;
+
+pub mod memstore;
 pub mod wal;
 
 pub mod env;

@@ -24,6 +24,10 @@ pub use arena::{Arena, OPEN_CHUNKS_MAX};
 pub use budget::{MemoryBudget, wait_for_memory};
 pub use pool::{CHUNK_BYTES_DEFAULT, CHUNK_BYTES_MIN, ChunkPool, PoolOptions, PoolStats};
 
+/// Pool or budget is exhausted; nothing was taken. The caller gives its locks back and waits for memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoMemory;
+
 #[cfg(all(test, loom))]
 mod models;
 #[cfg(all(test, not(loom)))]
