@@ -285,6 +285,61 @@ fn a_failed_sync_leaves_pages_clean_and_not_on_the_disk() {
 }
 
 #[test]
+fn a_failed_sync_of_a_mapped_file_is_as_final() {
+    let e = MemEnv::new();
+    let f = durable(&e, "/f", &[1; 2 * PAGE]);
+    let m = f.map(2 * PAGE).unwrap();
+    store(&*m, 0, 2);
+    e.fail_syncs("f", 1);
+    assert!(f.sync_data().is_err());
+    f.sync_data().unwrap();
+    assert_eq!(content(&e.power_cut(&mut |_| true), "/f")[0], 1);
+    // Stored again with something else it is dirty again.
+    store(&*m, 1, 3);
+    f.sync_data().unwrap();
+    assert_eq!(content(&e.power_cut_keeping_nothing(), "/f")[..3], [2, 3, 1]);
+}
+
+#[test]
+fn bytes_behind_the_end_do_not_come_back() {
+    let e = MemEnv::new();
+    let f = durable(&e, "/f", &[7; 5000]);
+    f.set_len(3).unwrap();
+    let after = e.power_cut(&mut |u| matches!(u, Unsynced::Length { .. }));
+    after.open(p("/f"), true).unwrap().write_all_at(b"x", 6).unwrap();
+    assert_eq!(content(&after, "/f"), b"\x07\x07\x07\0\0\0x");
+}
+
+/// Operations on one name that are kept without those before them.
+#[test]
+fn names_that_lead_elsewhere_are_left_alone() {
+    let e = MemEnv::new();
+    durable(&e, "/a", b"1");
+    e.remove(p("/a")).unwrap();
+    let two = e.create(p("/a")).unwrap();
+    two.write_all_at(b"2", 0).unwrap();
+    two.sync_data().unwrap();
+    e.rename(p("/a"), p("/b")).unwrap();
+    let after = e.power_cut(&mut |u| matches!(u, Unsynced::Name { op: NameOp::Rename(..), .. }));
+    assert_eq!((content(&after, "/a"), content(&after, "/b")), (b"1".to_vec(), b"2".to_vec()));
+    e.remove(p("/b")).unwrap();
+    let after = e.power_cut(&mut |u| !matches!(u, Unsynced::Name { op: NameOp::Rename(..), .. }));
+    assert_eq!(content(&after, "/a"), b"2");
+}
+
+#[test]
+fn what_a_rename_replaced_stays_until_its_directory_is_synced() {
+    let e = MemEnv::new();
+    e.create_dir(p("/d")).unwrap();
+    durable(&e, "/old", b"old");
+    durable(&e, "/new", b"new");
+    e.rename(p("/new"), p("/old")).unwrap();
+    e.sync_dir(p("/d")).unwrap();
+    assert_eq!(content(&e.power_cut_keeping_nothing(), "/old"), b"old");
+    assert_eq!(content(&e.kill().power_cut_keeping_nothing(), "/old"), b"old");
+}
+
+#[test]
 fn space_is_limited_by_pages() {
     let e = MemEnv::new();
     e.set_capacity(Some(3 * PAGE as u64));
