@@ -29,9 +29,15 @@ const INODE_TRIES: usize = 1_000;
 const TEXT_BYTES_MAX: usize = 4_096;
 
 pub(super) fn lock(path: &Path, exclusive: bool, holder_text: &str) -> io::Result<LockOutcome> {
+    lock_with(path, exclusive, holder_text, &mut || ())
+}
+
+/// `between` runs after each opening of the file and before its locking: where a test puts what another process does there.
+pub(super) fn lock_with(path: &Path, exclusive: bool, holder_text: &str, between: &mut dyn FnMut()) -> io::Result<LockOutcome> {
     let mut name_tries = 0;
     for _ in 0..INODE_TRIES + NAME_TRIES {
         let Some((file, writable)) = open_lock_file(path, exclusive)? else { return Ok(LockOutcome::NoPermission) };
+        between();
         if !try_lock(&file, exclusive)? {
             let holder = holder_of(&file);
             name_tries += 1;

@@ -243,27 +243,50 @@ fn a_lock_without_the_right_to_the_file() {
 fn a_held_lock_is_always_on_the_file_at_the_path() {
     let dir = tempfile::tempdir().unwrap();
     let p = dir.path().join("LOCK");
-    let (inside, taken) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    use crate::sync::{AtomicUsize, Ordering::Relaxed, thread};
-    thread::scope(|s| {
-        for _ in 0..4 {
-            s.spawn(|| {
-                let mut mine = 0;
-                while mine < 100 {
-                    if let LockOutcome::Held(lock) = OsEnv.lock(&p, true, &OsEnv.holder_text()).unwrap() {
-                        assert_eq!(inside.fetch_add(1, Relaxed), 0, "two have the lock");
-                        mine += 1;
-                        taken.fetch_add(1, Relaxed);
-                        inside.fetch_sub(1, Relaxed);
-                        // From here on a new file, and so a new lock, may be there.
-                        fs::remove_file(&p).unwrap();
-                        drop(lock);
-                    }
-                }
-            });
+    // Its owner removes it.
+    let mut owner = Some(held(OsEnv.lock(&p, true, "owner").unwrap()));
+    let lock = held(
+        super::lock::lock_with(&p, true, "me", &mut || {
+            if let Some(owner) = owner.take() {
+                fs::remove_file(&p).unwrap();
+                drop(owner);
+            }
+        })
+        .unwrap(),
+    );
+    busy(OsEnv.lock(&p, true, "other").unwrap());
+    drop(lock);
+    // Someone removes it, makes a new one and holds that.
+    let mut other = None;
+    let outcome = super::lock::lock_with(&p, true, "me", &mut || {
+        if other.is_none() {
+            fs::remove_file(&p).unwrap();
+            other = Some(held(OsEnv.lock(&p, true, &OsEnv.holder_text()).unwrap()));
         }
     });
-    assert_eq!(taken.load(Relaxed), 400);
+    assert_eq!(busy(outcome.unwrap()), OsEnv.holder_text());
+    // Replaced every time: an end with an error, not a hang.
+    drop(other);
+    assert!(super::lock::lock_with(&p, true, "me", &mut || fs::remove_file(&p).unwrap()).is_err());
+}
+
+#[test]
+fn lines_of_dead_holders_are_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let p = dir.path().join("LOCK");
+    let dead = format!("pid 2147483647 on host {}, started 2020-01-01T00:00:00Z\n", system::host_name());
+    fs::write(&p, &dead).unwrap();
+    let reader = held(OsEnv.lock(&p, false, &OsEnv.holder_text()).unwrap());
+    assert_eq!(busy(OsEnv.lock(&p, true, "x").unwrap()), OsEnv.holder_text());
+    // A holder that has not written who it is yet: the dead one's line is not taken for its.
+    fs::write(&p, &dead).unwrap();
+    assert_eq!(busy(OsEnv.lock(&p, true, "x").unwrap()), "a process that left no name");
+    drop(reader);
+    // Nor is half a line shown.
+    let _writer = held(OsEnv.lock(&p, true, "first\nsecond").unwrap());
+    assert_eq!(fs::read(&p).unwrap(), b"first second\n");
+    fs::write(&p, "pid 1 on ho").unwrap();
+    assert_eq!(busy(OsEnv.lock(&p, true, "x").unwrap()), "a process that left no name");
 }
 
 /// The other process of the tests below: this test binary again, told by the environment what to do.
