@@ -8,8 +8,10 @@
 #![forbid(unsafe_code)]
 
 mod anchor;
+#[cfg(all(test, loom))]
+mod models;
 mod system;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 pub use system::{SystemClock, monotonic_nanos};

@@ -54,8 +54,6 @@ pub(crate) mod flaw {
         AnnounceLate,
         /// The snapshot does not wait for commits that have begun.
         NoWait,
-        /// A slot is done when its phase left the set, whatever its count (the count is not raised).
-        NoCount,
     }
     std::thread_local! {
         // loom runs all threads of a model on one OS thread, so this reaches every one of them and no other test.

@@ -82,8 +82,6 @@ impl CommitSlots {
             return None;
         }
         let count = (word & !PHASE).wrapping_add(PHASE + 1);
-        #[cfg(loom)]
-        let count = if super::flaw::is(super::flaw::Flaw::NoCount) { word & !PHASE } else { count };
         // SeqCst: claim before the load of a published pointer, against swap before the scan of the slots. In the one order of these four
         // either the load sees the swap or the scan sees the claim. (It also acquires what the slot's last owner released.)
         slot.word.compare_exchange(word, count | VIEW_HELD, Ordering::SeqCst, Ordering::Relaxed).ok()?;

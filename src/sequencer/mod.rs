@@ -15,10 +15,10 @@
 //! | ≤ bound + fallen | | take last + 1, counted |
 //! | bound + fallen + 1 | moved within the last 100 ms | wait for its next tick |
 //! | bound + fallen + 1 | stands | take last + 1, counted; fallen grows by one |
-//! | more | must have stepped back: rows do not get there otherwise | take last + 1, counted; fallen grows to lead − bound |
+//! | more | must have stepped back: rows do not get there otherwise | take last + 1, counted; fallen grows to lead, so that other rows have the bound again |
 //!
-//! `fallen` melts at half the clock's speed. So the row's time never runs further ahead than the bound of a clock that never goes back, and nobody
-//! waits for more than one tick of a clock that moves, nor longer than 100 ms for one that does not.
+//! `fallen` melts at half the clock's speed. So a row's time stays within the bound of a clock that goes on where the real one stepped back (and
+//! each such step may add one bound), and nobody waits for more than one tick of a clock that moves, nor longer than 100 ms for one that does not.
 //!
 //! Threads: any number. The common path writes nothing shared; beyond the bound there is a lock (level 3, a few instructions).
 //!
@@ -156,7 +156,8 @@ impl<C: Clock> RowCommitSequencer<C> {
                 return Step::WaitFor(Tick(now + 1));
             }
             if lead > allowed {
-                self.ahead.fallen.store(lead - self.bound, Ordering::Relaxed);
+                let fallen = if lead == allowed + 1 { lead - self.bound } else { lead };
+                self.ahead.fallen.store(fallen, Ordering::Relaxed);
                 self.ahead.fallen_since.store(now, Ordering::Relaxed);
             }
         }
