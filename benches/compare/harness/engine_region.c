@@ -1,5 +1,5 @@
-/* libregion, through region.h alone and with as little as a program has to write: default options but for the durability, no write options,
- * one error struct per thread.
+/* libregion, through region.h alone and with as little as a program has to write: default options but for durability and memory, no write
+ * options, one error struct per thread.
  */
 #include "bench.h"
 #include <region.h>
@@ -36,9 +36,7 @@ static void *open_region(const engine *self, const open_options *options) {
       .families = &family,
       .n_families = 1,
       .family_size = sizeof family,
-      /* Room for all that a run writes, as the peers have it. */
-      .memstore_limit = 8ull << 30,
-      .wal_bytes_max = 32ull << 30,
+      .memstore_limit = (uint64_t)options->memory_mb << 20, /* what the peers get for caches and memtables */
   };
   check(region_open(options->dir, &o, &db->region, &error), &error, "open");
   check(region_family_id(db->region, FAMILY, FAMILY_LEN, &db->family, &error), &error, "family");

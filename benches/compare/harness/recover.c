@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,6 +54,7 @@ static void *increment_for_ever(void *arg) {
 }
 
 void run_victim(const settings *s, int fd) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL); /* never outlives a parent that was itself killed */
   tally *tallies = tally_map(fd);
   void *db = s->engine->open(s->engine, &s->open);
   create_counters(s, db, COUNTERS);
