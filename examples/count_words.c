@@ -284,7 +284,7 @@ static void check_stamp(text_file *file, const struct stat *s, region_error_t *e
     return;
   }
   if (value.len != (size_t)len || memcmp(value.data, now, value.len))
-    die("%s is not as it was when its counting began (then %.*s; now %s): count into a new region, or put the file back", file->given, (int)value.len,
+    die("%s is not as it was when its counting began (then %.*s; now %s): count into a new region, or restore file and chunk size", file->given, (int)value.len,
         (const char *)value.data, now);
   region_value_release(&value);
 }

@@ -185,11 +185,12 @@ def print_goals(goals, markdown):
         lower = g.get("lower_is_better", False)
         value = g.get("value", g.get("ratio", math.nan)) if lower else g.get("ratio", math.nan)
         met = (lambda bound: value <= bound) if lower else (lambda bound: value >= bound)
-        verdict = "goal" if met(g["goal"]) else "floor" if met(g["floor"]) else "MISSED"
+        floor, goal = g.get("floor", math.nan), g.get("goal", math.nan)
+        verdict = "goal" if met(goal) else "floor" if met(floor) else "-" if math.isnan(floor) else "MISSED"
         what = " ".join(str(g[k]) for k in ("workload", "durability") if k in g)
         threads = f"{g['threads']} thr" if "threads" in g else ""
         sign = "<=" if lower else ">="
-        row = [g["id"], f"{what} {threads}".strip(), g["against"], f"{value:.2f}", f"{sign} {g['floor']:g}", f"{sign} {g['goal']:g}", verdict]
+        row = [g["id"], f"{what} {threads}".strip(), g["against"], f"{value:.2f}", f"{sign} {floor:g}", f"{sign} {goal:g}", verdict]
         row += [f"{g['p99_us']:g}" if "p99_us" in g else "", f"{g['fairness']:g}" if "fairness" in g else ""]
         rows.append(row)
     head = ["id", "what", "against", "ratio", "floor", "goal", "reached", "p99 us", "fairness"]
