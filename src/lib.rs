@@ -2,6 +2,9 @@
 //!
 //! The modules stand in data-flow order: what a call passes from the C boundary down to the disk.
 
+#[cfg(not(loom))]
+pub mod region;
+
 pub mod cell;
 pub mod mslab;
 
