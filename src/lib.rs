@@ -3,6 +3,10 @@
 //! The modules stand in data-flow order: what a call passes from the C boundary down to the disk.
 
 #[cfg(not(loom))]
+#[expect(unsafe_code, reason = "the C interface: the only room that sees callers' pointers")]
+pub mod ffi;
+
+#[cfg(not(loom))]
 pub mod region;
 
 pub mod cell;
