@@ -2,15 +2,29 @@
 //!
 //! The modules stand in data-flow order: what a call passes from the C boundary down to the disk.
 
+#[cfg(not(loom))]
+#[expect(unsafe_code, reason = "the C interface: the only room that sees callers' pointers")]
+pub mod ffi;
+
+#[cfg(not(loom))]
+pub mod region;
+
+#[cfg(not(loom))]
+pub mod commit;
+#[cfg(not(loom))]
+pub mod read;
+
+#[cfg(not(loom))]
+pub mod state;
 pub mod store;
 
-#[expect(unsafe_code, reason = "pointers freed after a grace period")]
-pub mod mvcc;
 pub mod rowlock;
 pub mod sequencer;
-
-pub mod memstore;
+#[expect(unsafe_code, reason = "pointers freed after a grace period")]
+pub mod mvcc;
 pub mod wal;
+pub mod memstore;
+pub mod merge;
 
 pub mod env;
 pub mod mslab;
@@ -24,6 +38,7 @@ pub mod hooks;
 pub mod ids;
 pub mod lock_order;
 pub mod options;
+pub mod stats;
 pub mod sync;
 
 pub use error::{Error, ErrorKind, Result};

@@ -1,0 +1,360 @@
+//! Opening, closing, families, and what a region tells about itself.
+
+use super::bytes::{fill_text, region_slice_t};
+use super::guard::{self, Answer, Outcome};
+use super::handle::{self, Object};
+use super::options::{self, FAMILY_BYTES_FIRST, region_family_t, region_options_t, timeout};
+use super::pool::Pool;
+use super::sized::{self, plain, read_sized, write_sized};
+use super::status::{code, region_error_t, region_status};
+use crate::error::{Error, ErrorKind};
+use crate::ids::FamilyId;
+use crate::options::RegionOptions;
+use crate::region::{CloseFlags, Region};
+use crate::sync::{Arc, Mutex};
+use std::collections::BTreeMap;
+use std::ffi::{c_char, c_void};
+
+/// A region. Opaque.
+pub struct region_t(());
+
+/// What a `region_t` leads to.
+pub(super) struct Open {
+    pub(super) region: Region,
+    /// Names that were handed out by `region_family_next`, which stay until the region is closed. An id never changes its name.
+    names: Mutex<BTreeMap<u32, Box<[u8]>>>,
+}
+
+impl Object for Open {
+    type C = region_t;
+    const NAME: &'static str = "region";
+    const KIND: u64 = 0x7265_6769_6f6e_7400;
+    fn poison(&self, reason: &str) {
+        self.region.poison(reason);
+    }
+}
+
+/// Opens the region in directory path, and creates it with REGION_OPEN_CREATE. *out: close it with region_close; NULL on failure. Blocks while the log is replayed
+/// (opts->progress tells how far, and can cancel). Everything is borrowed for the call. Threads: any.
+/// REGION_E_INVALID (an option out of bounds or other than stored; the message names it), E_UNSUPPORTED, E_NO_REGION, E_EXISTS, E_LOCKED (the message
+/// names the holder), E_CORRUPT (file and offset), E_CANCELLED, E_IO, E_NOSPACE, E_NOMEM, E_TOO_LARGE (the log does not fit memstore_limit), E_HANDLE (chunk_pool), E_FORKED.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn region_open(
+    path: *const c_char,
+    opts: *const region_options_t,
+    out: *mut *mut region_t,
+    err: *mut region_error_t,
+) -> region_status {
+    // SAFETY: all pointers are arguments of the C call.
+    unsafe {
+        guard::plain("region_open", err, |c| {
+            c.write(out, std::ptr::null_mut());
+            c.require(out, "out")?;
+            let path = c.path(path)?;
+            let (mut o, mut pool, mut cb) = (RegionOptions::default(), None, None);
+            if let Some(given) = read_sized(c, opts, "opts")? {
+                o = options::open(c, &given)?;
+                if !given.chunk_pool.is_null() {
+                    let entered = handle::enter::<Pool>(given.chunk_pool).map_err(|why| why.error("opts.chunk_pool"))?;
+                    pool = Some(Arc::clone(&entered.object().0));
+                }
+                if given.progress.is_some() {
+                    cb = Some(options::progress(given.progress, given.progress_ctx));
+                }
+            }
+            guard::start();
+            let region = Region::open(path, o, pool, cb.as_mut().map(|cb| cb as _))?;
+            let made = handle::create(Open { region: region.clone(), names: Mutex::new(BTreeMap::new()) });
+            match made {
+                Ok(handle) => c.write(out, handle),
+                Err(e) => {
+                    let _ = region.close(CloseFlags { force: true, no_flush: false }, crate::clock::Timeout::forever());
+                    return Err(e);
+                }
+            }
+            Ok(Outcome::OK)
+        })
+    }
+}
+
+/// Closes a region. NULL, a region that is closed, and a forked child: nothing happens, REGION_OK. flags: REGION_CLOSE_*.
+/// REGION_E_BUSY (snapshots or scanners are open; the message says how many) and REGION_E_TIMEOUT (calls are still running): it is open as before.
+/// Every other return, error or not: it is closed, the directory is unlocked, and the handle answers REGION_E_CLOSED. Unless NO_FLUSH, commits of SKIP_WAL are flushed first.
+/// Waits at most timeout_us for running calls; calls that wait in the region return REGION_E_CLOSED. Two threads may close: the second waits for the first. Threads: any.
+/// REGION_E_INVALID, E_UNSUPPORTED (flags), E_HANDLE, E_BUSY, E_TIMEOUT, E_IO, E_NOSPACE, E_POISONED, E_PANIC.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn region_close(r: *mut region_t, flags: u32, timeout_us: u64, err: *mut region_error_t) -> region_status {
+    use super::options::region_close_flags::{REGION_CLOSE_FORCE, REGION_CLOSE_NO_FLUSH};
+    let (force, no_flush) = (REGION_CLOSE_FORCE as u32, REGION_CLOSE_NO_FLUSH as u32);
+    // SAFETY: all pointers are arguments of the C call.
+    unsafe {
+        guard::closing::<Open>("region_close", r, err, |open| {
+            if let Err(e) = options::known_bits(flags, force | no_flush, "flags") {
+                return (false, Err(e));
+            }
+            let how = CloseFlags { force: flags & force != 0, no_flush: flags & no_flush != 0 };
+            match open.region.close(how, timeout(timeout_us, &open.region)) {
+                Ok(()) => (true, Ok(Outcome::OK)),
+                Err(e) => match e.kind() {
+                    ErrorKind::Busy | ErrorKind::Timeout => (false, Err(e)),
+                    // The other closer was first: what was asked for is true.
+                    ErrorKind::Closed => (true, Ok(Outcome::OK)),
+                    _ => (true, Err(e)),
+                },
+            }
+        })
+    }
+}
+
+/// Removes the region in directory path, with its files. It must not be open anywhere. Threads: any.
+/// REGION_E_INVALID, E_NO_REGION, E_LOCKED, E_IO, E_FORKED.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn region_destroy(path: *const c_char, err: *mut region_error_t) -> region_status {
+    // SAFETY: all pointers are arguments of the C call.
+    unsafe { guard::plain("region_destroy", err, |c| Region::destroy(c.path(path)?).map(|()| Outcome::OK)) }
+}
+
+/// The id of a family: what every other call takes. Ids are stored and never used again. *id: 0 if there is none. Threads: any.
+/// REGION_NOT_FOUND, REGION_E_INVALID, E_HANDLE, E_CLOSED, E_FORKED.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn region_family_id(
+    r: *mut region_t,
+    name: *const c_void,
+    name_len: usize,
+    id: *mut u32,
+    err: *mut region_error_t,
+) -> region_status {
+    // SAFETY: all pointers are arguments of the C call.
+    unsafe {
+        guard::on::<Open>("region_family_id", r, err, |open, c| {
+            c.write(id, 0);
+            c.require(id, "id")?;
+            match open.region.family_id(c.bytes(name, name_len, "name")?)? {
+                Some(found) => c.write(id, found.0),
+                None => return Ok(Outcome::of(code::REGION_NOT_FOUND)),
+            }
+            Ok(Outcome::OK)
+        })
+    }
+}
+
+/// Creates a family, or changes the settings that are not 0. *id, may be NULL: its id, durable at return; 0 on failure. Threads: any.
+/// REGION_E_INVALID, E_UNSUPPORTED, E_READONLY, E_POISONED, E_IO, E_NOSPACE, E_HANDLE, E_CLOSED, E_FORKED.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn region_family_set(
+    r: *mut region_t,
+    f: *const region_family_t,
+    family_size: usize,
+    id: *mut u32,
+    err: *mut region_error_t,
+) -> region_status {
+    // SAFETY: all pointers are arguments of the C call.
+    unsafe {
+        guard::on::<Open>("region_family_set", r, err, |open, c| {
+            c.write(id, 0);
+            let given = sized::read(c, f, family_size, FAMILY_BYTES_FIRST, "f")?;
+            let made = open.region.family_set(options::family(c, &given)?)?;
+            c.write(id, made.0);
+            Ok(Outcome::OK)
+        })
+    }
+}
+
+/// Drops a family with all its cells. Threads: any. REGION_E_NO_FAMILY, E_READONLY, E_POISONED, E_IO, E_NOSPACE, E_HANDLE, E_CLOSED, E_FORKED.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn region_family_drop(r: *mut region_t, id: u32, err: *mut region_error_t) -> region_status {
+    // SAFETY: all pointers are arguments of the C call.
+    unsafe { guard::on::<Open>("region_family_drop", r, err, |open, _| open.region.family_drop(FamilyId(id)).map(|()| Outcome::OK)) }
+}
+
+/// The family with the smallest id above after_id: begin with 0. *id and *out: its id and settings, either may be NULL; out->name is valid until
+/// region_close. REGION_DONE at the end, with *id = 0. Threads: any. REGION_E_INVALID, E_HANDLE, E_CLOSED, E_FORKED.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn region_family_next(
+    r: *mut region_t,
+    after_id: u32,
+    id: *mut u32,
+    out: *mut region_family_t,
+    family_size: usize,
+    err: *mut region_error_t,
+) -> region_status {
+    // SAFETY: all pointers are arguments of the C call.
+    unsafe {
+        guard::on::<Open>("region_family_next", r, err, |open, c| {
+            c.write(id, 0);
+            if !out.is_null() {
+                sized::write(c, out, family_size, FAMILY_BYTES_FIRST, 0, &sized::zeroed(), "out")?;
+            }
+            let Some((found, info)) = open.region.family_next(after_id)? else {
+                return Ok(Outcome::of(code::REGION_DONE));
+            };
+            if !out.is_null() {
+                let name = {
+                    let mut names = open.names.lock();
+                    let kept = names.entry(found.0).or_insert_with(|| info.name.clone().into_boxed_slice());
+                    // The box never moves its bytes and is never replaced, so the slice outlives the lock.
+                    region_slice_t::of(kept)
+                };
+                sized::write(c, out, family_size, FAMILY_BYTES_FIRST, 0, &options::family_out(&info, name), "out")?;
+            }
+            c.write(id, found.0);
+            Ok(Outcome::OK)
+        })
+    }
+}
+
+/// Everything that is set, as JSON: keys with types, defaults and values, and the families. json gets at most cap bytes with NUL; *len (may be NULL) the
+/// whole length without NUL. json may be NULL when cap is 0. Threads: any. REGION_TRUNCATED, REGION_E_INVALID, E_HANDLE, E_CLOSED, E_FORKED.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn region_describe(
+    r: *mut region_t,
+    json: *mut c_char,
+    cap: usize,
+    len: *mut usize,
+    err: *mut region_error_t,
+) -> region_status {
+    // SAFETY: all pointers are arguments of the C call.
+    unsafe { guard::on::<Open>("region_describe", r, err, |open, c| fill_text(c, json, cap, len, &open.region.describe()?, "json")) }
+}
+
+/// What the last recovery found, as JSON; buffer as in region_describe. Threads: any. REGION_TRUNCATED, REGION_E_INVALID, E_HANDLE, E_CLOSED, E_FORKED.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn region_recovery_report(
+    r: *mut region_t,
+    json: *mut c_char,
+    cap: usize,
+    len: *mut usize,
+    err: *mut region_error_t,
+) -> region_status {
+    // SAFETY: all pointers are arguments of the C call.
+    unsafe {
+        guard::on::<Open>("region_recovery_report", r, err, |open, c| fill_text(c, json, cap, len, &open.region.recovery_report()?, "json"))
+    }
+}
+
+/// Numbers about a region since it was opened.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct region_stats_t {
+    /// In: sizeof(region_stats_t).
+    pub struct_size: u32,
+    /// 0
+    pub reserved: u32,
+    /// Last commit number given.
+    pub seq: u64,
+    /// Every commit up to this one is on stable storage.
+    pub durable_seq: u64,
+    /// Bytes of cells and index in memory.
+    pub memstore_bytes: u64,
+    /// Bytes of memory taken for them.
+    pub memstore_heap_bytes: u64,
+    /// Bytes of log.
+    pub wal_bytes: u64,
+    /// Syncs of the log.
+    pub wal_syncs: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Compactions.
+    pub compactions: u64,
+    /// Rows read.
+    pub reads: u64,
+    /// Commits.
+    pub writes: u64,
+    /// Increments.
+    pub increments: u64,
+    /// Checks that were met.
+    pub checks_passed: u64,
+    /// Checks that were not.
+    pub checks_failed: u64,
+    /// Writes that waited for memory or log space.
+    pub stalled_writes: u64,
+    /// Microseconds that they waited.
+    pub stalled_us: u64,
+    /// Times a row lock had to be waited for.
+    pub row_lock_waits: u64,
+    /// Times the clock had to be waited for.
+    pub clock_waits: u64,
+    /// Increments that went with another one's commit.
+    pub folded: u64,
+    /// Commits that took a tick ahead of the clock.
+    pub tick_advances: u64,
+    /// Furthest that a tick was ahead.
+    pub tick_lead_max_ns: u64,
+    /// Scanners open now.
+    pub open_scanners: u64,
+    /// Snapshots open now.
+    pub open_snapshots: u64,
+    /// Read point of the oldest.
+    pub oldest_snapshot_seq: u64,
+    /// Its age.
+    pub oldest_snapshot_age_us: u64,
+    /// Values pinned now.
+    pub pinned_values: u64,
+    /// Their bytes.
+    pub pinned_bytes: u64,
+    /// The limit of memstore memory.
+    pub memstore_limit: u64,
+    /// Bytes of memstore that wait to be flushed.
+    pub memstore_sealed_bytes: u64,
+    /// Log segments in use.
+    pub wal_segments: u64,
+    /// Bytes of commits that are not in the log.
+    pub unlogged_bytes: u64,
+    /// 0 healthy, 1 poisoned, 2 closing.
+    pub health: u64,
+}
+plain!(region_stats_t);
+
+/// Numbers about a region. Threads: any; takes no lock that a write holds. REGION_E_INVALID, E_HANDLE, E_CLOSED, E_FORKED.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn region_stats(r: *mut region_t, out: *mut region_stats_t, err: *mut region_error_t) -> region_status {
+    // SAFETY: all pointers are arguments of the C call.
+    unsafe {
+        guard::on::<Open>("region_stats", r, err, |open, c| -> Answer {
+            let s = open.region.stats()?;
+            let told = region_stats_t {
+                struct_size: 0,
+                reserved: 0,
+                seq: s.seq,
+                durable_seq: s.durable_seq,
+                memstore_bytes: s.memstore_bytes,
+                memstore_heap_bytes: s.memstore_heap_bytes,
+                wal_bytes: s.wal_bytes,
+                wal_syncs: s.wal_syncs,
+                flushes: s.flushes,
+                compactions: s.compactions,
+                reads: s.reads,
+                writes: s.writes,
+                increments: s.increments,
+                checks_passed: s.checks_passed,
+                checks_failed: s.checks_failed,
+                stalled_writes: s.stalled_writes,
+                stalled_us: s.stalled_us,
+                row_lock_waits: s.row_lock_waits,
+                clock_waits: s.clock_waits,
+                folded: s.folded,
+                tick_advances: s.tick_advances,
+                tick_lead_max_ns: s.tick_lead_max_ns,
+                open_scanners: s.open_scanners,
+                open_snapshots: s.open_snapshots,
+                oldest_snapshot_seq: s.oldest_snapshot_seq,
+                oldest_snapshot_age_us: s.oldest_snapshot_age_us,
+                pinned_values: s.pinned_values,
+                pinned_bytes: s.pinned_bytes,
+                memstore_limit: s.memstore_limit,
+                memstore_sealed_bytes: s.memstore_sealed_bytes,
+                wal_segments: s.wal_segments,
+                unlogged_bytes: s.unlogged_bytes,
+                health: s.health,
+            };
+            write_sized(c, out, &told, "out")?;
+            Ok(Outcome::OK)
+        })
+    }
+}
+
+/// The region of an error, for the rooms whose handles are its children.
+pub(super) fn unsupported_verb(name: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("{name} is not built in version {}", env!("CARGO_PKG_VERSION")))
+}

@@ -1,0 +1,296 @@
+//! The verbs, and the life of a region. Delegates: reading is done in `read`, committing in `commit`.
+//!
+//! - life: `open`, `recover`, `close`, `lifecycle`, `background` (seal), `family`, `describe`
+//! - writes: `admission` → `increment` | `mutate` | `batch` (`group`, `check`, `counter`)
+//! - reads: `reads` (gets, counters), `scanner` (snapshots, scans)
+//!
+//! Threads: every verb may be called from any number of threads; a scanner by one at a time.
+#![forbid(unsafe_code)]
+
+mod admission;
+mod background;
+mod batch;
+mod check;
+mod close;
+mod counter;
+mod describe;
+mod face;
+mod family;
+mod group;
+mod increment;
+mod lifecycle;
+mod mutate;
+mod open;
+mod reads;
+mod recover;
+mod scanner;
+mod thread;
+
+pub use face::*;
+pub use scanner::{Scanner, Snapshot};
+
+use crate::clock::Timeout;
+use crate::commit::Committed;
+use crate::env::{DirLock, Env};
+use crate::error::Result;
+use crate::ids::{FamilyId, SequenceNumber};
+use crate::options::{Durability, FamilySpec, ReadOptions, RegionOptions, Settings, WriteOptions};
+use crate::state::State;
+use crate::stats::CallKind;
+use crate::store::{FamilyInfo, Manifest};
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
+use lifecycle::Lifecycle;
+use std::path::{Path, PathBuf};
+
+/// An open region. Clones name the same one.
+#[derive(Clone)]
+pub struct Region {
+    inner: Arc<Inner>,
+}
+
+/// What an open region consists of.
+pub(crate) struct Inner {
+    // Fixed at open.
+    pub path: PathBuf,
+    pub settings: Settings,
+    pub durability: Durability,
+    pub write_timeout_us: u64,
+    pub read_only: bool,
+    pub start_row: Vec<u8>,
+    pub end_row: Vec<u8>,
+    pub has_range: bool,
+    pub run_bytes_max: usize,
+    pub env: Arc<dyn Env>,
+    /// JSON of what recovery found.
+    pub report: String,
+    // Shared by commits and reads.
+    pub state: State,
+    pub lifecycle: Lifecycle,
+    /// Commits since the last seal, counted only if the option asks for seals.
+    pub commits_since_seal: AtomicU64,
+    pub seals: AtomicU64,
+    /// Bytes of SKIP_WAL commits, lost by a crash.
+    pub unlogged_bytes: AtomicU64,
+    pub open_scanners: AtomicU64,
+    pub open_snapshots: AtomicU64,
+    pub pinned_values: AtomicU64,
+    pub pinned_bytes: AtomicU64,
+    // Level 0: manifest.
+    pub manifest: Mutex<Manifest>,
+    // Level 1: one seal at a time, and one closer.
+    pub seal_lock: Mutex<()>,
+    pub close_lock: Mutex<()>,
+    /// Released by close.
+    pub dir_lock: Mutex<Option<Box<dyn DirLock>>>,
+}
+
+impl Inner {
+    /// Snapshots, scanners and pinned values.
+    pub fn open_children(&self) -> u64 {
+        // Acquire: a closer that sees 0 sees all that the children did.
+        self.lifecycle.children.load(Ordering::Acquire)
+    }
+    fn note_unlogged(&self, _: &Committed) {
+        // Relaxed: a statistic.
+        self.unlogged_bytes.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Region {
+    /// Opens (or creates) the region at `path`. `progress` is called during recovery, at least every 100 ms; true cancels.
+    pub fn open(path: &Path, options: RegionOptions, pool: Option<Arc<crate::mslab::ChunkPool>>, progress: Option<&mut dyn FnMut(Progress) -> bool>) -> Result<Self> {
+        open::open(Arc::new(crate::env::os::OsEnv), path, &options, pool, progress).map(|inner| Self { inner: Arc::new(inner) })
+    }
+    /// As [`Region::open`], over another outside world: for tests.
+    #[cfg(any(test, feature = "test-hooks"))]
+    pub fn open_in(
+        env: Arc<dyn Env>,
+        path: &Path,
+        options: RegionOptions,
+        pool: Option<Arc<crate::mslab::ChunkPool>>,
+        progress: Option<&mut dyn FnMut(Progress) -> bool>,
+    ) -> Result<Self> {
+        open::open(env, path, &options, pool, progress).map(|inner| Self { inner: Arc::new(inner) })
+    }
+    /// Removes the region at `path`, which must not be open, with all it holds.
+    pub fn destroy(path: &Path) -> Result<()> {
+        close::destroy(&crate::env::os::OsEnv, path)
+    }
+    /// Closes it. An error of kind Busy or Timeout: still open, everything as before; every other return: closed.
+    pub fn close(&self, flags: CloseFlags, timeout: Timeout) -> Result<()> {
+        self.inner.close(flags, timeout)
+    }
+    /// Microseconds that a call waits which names no timeout.
+    pub fn write_timeout_us(&self) -> u64 {
+        self.inner.write_timeout_us
+    }
+    /// True once it is closed.
+    pub fn is_closed(&self) -> bool {
+        self.inner.lifecycle.is_closed()
+    }
+    /// Refuses writes from now on: the boundary caught a bug.
+    pub fn poison(&self, reason: &str) {
+        self.inner.state.health.poison(reason);
+    }
+
+    /// Id of the family with this name.
+    pub fn family_id(&self, name: &[u8]) -> Result<Option<FamilyId>> {
+        self.inner.family_id(name)
+    }
+    /// Creates the family, or changes its settings.
+    pub fn family_set(&self, spec: FamilySpec) -> Result<FamilyId> {
+        self.inner.family_set(&spec)
+    }
+    /// Drops the family and all its cells.
+    pub fn family_drop(&self, id: FamilyId) -> Result<()> {
+        self.inner.family_drop(id)
+    }
+    /// The family with the smallest id above `after`.
+    pub fn family_next(&self, after: u32) -> Result<Option<(FamilyId, Arc<FamilyInfo>)>> {
+        self.inner.family_next(after)
+    }
+
+    /// Adds `delta` to one counter and returns the new value.
+    #[inline]
+    pub fn increment(&self, row: &[u8], family: u32, qualifier: &[u8], delta: i64, o: &WriteOptions, info: &mut CommitInfo) -> Result<Counted> {
+        self.inner.increment(row, family, qualifier, delta, o, info)
+    }
+    /// Adds to counters of one row, all or none. `values` gets the results in the order given; false: a bound was not met.
+    pub fn increment_row(&self, row: &[u8], columns: &dyn IncrementColumns, o: &WriteOptions, info: &mut CommitInfo, values: &mut [i64]) -> Result<bool> {
+        let mut keep = |i: usize, r: OpResult| {
+            if let Some(value) = values.get_mut(i) {
+                *value = r.value;
+            }
+        };
+        // One row is one group, and a group is applied whole or not at all.
+        match self.inner.batch(CallKind::Increment, &OfRow { row, columns }, o, info, &mut keep)? {
+            BatchOutcome::Done => Ok(true),
+            BatchOutcome::NotApplied => Ok(false),
+            BatchOutcome::Partial { error, .. } => Err(error),
+        }
+    }
+    /// Adds to counters of many rows.
+    pub fn increment_many(&self, incs: &dyn Increments, o: &WriteOptions, info: &mut CommitInfo, results: &mut dyn FnMut(usize, OpResult)) -> Result<BatchOutcome> {
+        self.inner.batch(CallKind::Increment, &AsMutations(incs), o, info, results)
+    }
+    /// Runs a batch of operations.
+    pub fn batch(&self, ops: &dyn Mutations, o: &WriteOptions, info: &mut CommitInfo, results: &mut dyn FnMut(usize, OpResult)) -> Result<BatchOutcome> {
+        self.inner.batch(CallKind::Write, ops, o, info, results)
+    }
+    /// Stores a value.
+    pub fn put(&self, row: &[u8], family: u32, qualifier: &[u8], value: &[u8], o: &WriteOptions, info: &mut CommitInfo) -> Result<()> {
+        self.inner.put(row, family, qualifier, value, o, info)
+    }
+    /// Deletes; `op` says what.
+    pub fn delete(&self, row: &[u8], family: u32, qualifier: &[u8], op: Op, o: &WriteOptions, info: &mut CommitInfo) -> Result<()> {
+        self.inner.delete(row, family, qualifier, op, o, info)
+    }
+    /// Appends to a value; not offered by this version.
+    #[expect(clippy::too_many_arguments, reason = "the C call's")]
+    pub fn append(
+        &self,
+        _row: &[u8],
+        _family: u32,
+        _qual: &[u8],
+        _suffix: &[u8],
+        o: &WriteOptions,
+        _info: &mut CommitInfo,
+        _new_value: Option<&mut dyn ValueSink>,
+    ) -> Result<Found> {
+        self.inner.enter_write(CallKind::Write, thread::index(), o)?;
+        crate::fail!(Unsupported, "append is not offered by this version")
+    }
+    /// Waits until the commit with this number is on stable storage.
+    pub fn wait_durable(&self, seq: SequenceNumber, timeout: Timeout) -> Result<()> {
+        self.inner.wait_durable(seq.0, timeout)
+    }
+
+    /// Reads a column into `sink`. None: the column holds nothing.
+    pub fn get(&self, snapshot: Option<&Snapshot>, o: &ReadOptions, key: Key<'_>, sink: &mut dyn ValueSink) -> Result<Option<Found>> {
+        self.inner.get(snapshot, o, key, sink)
+    }
+    /// Reads a counter: value and timestamp.
+    pub fn counter_get(&self, snapshot: Option<&Snapshot>, o: &ReadOptions, key: Key<'_>) -> Result<Option<(i64, u64)>> {
+        self.inner.counter_get(snapshot, o, key)
+    }
+    /// Reads many counters, in order.
+    pub fn counter_get_many(
+        &self,
+        snapshot: Option<&Snapshot>,
+        o: &ReadOptions,
+        keys: &dyn Keys,
+        results: &mut dyn FnMut(usize, Result<Option<(i64, u64)>>),
+    ) -> Result<()> {
+        for i in 0..keys.len() {
+            results(i, self.inner.counter_get(snapshot, o, keys.get(i)));
+        }
+        Ok(())
+    }
+    /// Reads many values, in order, until `results` answers false.
+    pub fn get_many(
+        &self,
+        snapshot: Option<&Snapshot>,
+        o: &ReadOptions,
+        keys: &dyn Keys,
+        results: &mut dyn FnMut(usize, Option<(Found, &[u8])>) -> bool,
+    ) -> Result<()> {
+        self.inner.get_many(snapshot, o, keys, results)
+    }
+
+    /// Opens a snapshot.
+    pub fn snapshot(&self, timeout: Timeout) -> Result<Snapshot> {
+        scanner::open_snapshot(&self.inner, timeout)
+    }
+    /// Opens a scanner; without a snapshot it takes one of its own.
+    pub fn scanner(&self, snapshot: Option<&Snapshot>, o: &ReadOptions, spec: &ScanSpec<'_>) -> Result<Scanner> {
+        scanner::open_scanner(&self.inner, o, snapshot, spec)
+    }
+
+    /// Figures of now.
+    pub fn stats(&self) -> Result<RegionStats> {
+        self.inner.stats()
+    }
+    /// Settings and families as JSON.
+    pub fn describe(&self) -> Result<String> {
+        self.inner.describe()
+    }
+    /// What recovery found when the region was opened, as JSON.
+    pub fn recovery_report(&self) -> Result<String> {
+        let _call = self.inner.lifecycle.enter(CallKind::Other, thread::index())?;
+        Ok(self.inner.report.clone())
+    }
+    /// Seals the active memstore segment: new commits go to a fresh one. For tests; a flush will begin with it.
+    #[cfg(any(test, feature = "test-hooks"))]
+    pub fn seal(&self) -> Result<()> {
+        self.inner.seal()
+    }
+}
+
+/// Increments as operations of a batch.
+struct AsMutations<'a>(&'a dyn Increments);
+
+impl Mutations for AsMutations<'_> {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+    fn get(&self, i: usize) -> Mutation<'_> {
+        let x = self.0.get(i);
+        Mutation { op: Op::Increment, family: x.family, row: x.row, qual: x.qual, value: b"", delta: x.delta, timestamp: 0 }
+    }
+}
+
+/// Columns of one row as operations of a batch.
+struct OfRow<'a> {
+    row: &'a [u8],
+    columns: &'a dyn IncrementColumns,
+}
+
+impl Mutations for OfRow<'_> {
+    fn len(&self) -> usize {
+        self.columns.len()
+    }
+    fn get(&self, i: usize) -> Mutation<'_> {
+        let x = self.columns.get(i);
+        Mutation { op: Op::Increment, family: x.family, row: self.row, qual: x.qual, value: b"", delta: x.delta, timestamp: 0 }
+    }
+}
