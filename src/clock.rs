@@ -93,14 +93,15 @@ impl Clock for RegionClock {
     }
 }
 
-/// What a region does when a row already committed in the clock's current tick.
+/// What a region does when a row already committed in the clock's current tick. The numbers are stored and part of the C interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
 pub enum TickPolicy {
     /// Take the tick after the row's last, within the lead bound (the default).
     #[default]
-    Advance,
+    Advance = 1,
     /// Wait until the clock has left the row's last tick. With nanosecond ticks the same as `Advance`: the clock has moved on by then.
-    Wait,
+    Wait = 2,
 }
 
 /// A clock that moves only when told to, forwards or backwards. For tests.

@@ -8,6 +8,16 @@
 /// A place in the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Point {
+    /// A write holds its row locks and nothing else.
+    RowLocked,
+    /// A write holds row locks and a commit slot.
+    SlotClaimed,
+    /// A commit has all its memory and is about to ask for its number.
+    BeforeAppend,
+    /// A commit is in the log and in nobody's sight.
+    Appended,
+    /// A commit has written its versions and not marked its rows.
+    BeforeMark,
     /// Under the append lock, nothing of the record written.
     AppendBeforeHeader,
     /// Under the append lock; mapped log only: header word written, payload and trailer not.

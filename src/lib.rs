@@ -18,13 +18,13 @@ pub mod read;
 pub mod state;
 pub mod store;
 
-pub mod rowlock;
-pub mod sequencer;
-#[expect(unsafe_code, reason = "pointers freed after a grace period")]
-pub mod mvcc;
-pub mod wal;
 pub mod memstore;
 pub mod merge;
+#[expect(unsafe_code, reason = "pointers freed after a grace period")]
+pub mod mvcc;
+pub mod rowlock;
+pub mod sequencer;
+pub mod wal;
 
 pub mod env;
 pub mod mslab;

@@ -94,7 +94,11 @@ pub fn commit<'v>(
     if record.len() > state.record_bytes_max {
         return Err(Refusal::Fatal(Error::new(
             ErrorKind::TooLarge,
-            format!("one commit of {} bytes; the largest this region takes is {} (a quarter of memstore_limit, and less than a log segment)", record.len(), state.record_bytes_max),
+            format!(
+                "one commit of {} bytes; the largest this region takes is {} (a quarter of memstore_limit, and less than a log segment)",
+                record.len(),
+                state.record_bytes_max
+            ),
         )));
     }
     take_memory(state, segment, rows, cells, thread).map_err(|NoMemory| Refusal::Memory(record.len()))?;
@@ -102,7 +106,11 @@ pub fn commit<'v>(
 
     // 6, 7. From here a snapshot waits for this commit. One lock gives the number and copies the record, so log order is number order.
     slot.set_committing();
-    let appended = if unlogged { state.health.check().map(|()| log.skip()).map_err(Refusal::Fatal) } else { log.append(record).map_err(|r| refusal(state, r)) };
+    let appended = if unlogged {
+        state.health.check().map(|()| log.skip()).map_err(Refusal::Fatal)
+    } else {
+        log.append(record).map_err(|r| refusal(state, r))
+    };
     let seq = match appended {
         Ok(seq) => seq,
         Err(refusal) => {
@@ -155,7 +163,14 @@ pub fn commit<'v>(
 }
 
 /// Gives every cell its timestamp and writes the record.
-fn encode(record: &mut RecordBuffer, segment: &Segment, rows: &[RowChange<'_, '_>], cells: &mut [CellChange<'_, '_>], tick: Tick, level: Level) {
+fn encode(
+    record: &mut RecordBuffer,
+    segment: &Segment,
+    rows: &[RowChange<'_, '_>],
+    cells: &mut [CellChange<'_, '_>],
+    tick: Tick,
+    level: Level,
+) {
     record.begin(RecordKind::Commit, level, segment.generation(), tick);
     for row in rows {
         record.row(row.row);
@@ -243,12 +258,20 @@ pub fn wait_for_durable(state: &State, seq: SequenceNumber, timeout: &mut crate:
     log.wait_for_durable(seq.0, timeout).map_err(|why| match why {
         crate::wal::NotDurable::Timeout => Error::new(
             ErrorKind::OutcomeUnknown,
-            format!("commit {} is in the log, but its sync did not end within {} µs; wait_durable with this number goes on waiting", seq.0, timeout.micros()),
+            format!(
+                "commit {} is in the log, but its sync did not end within {} µs; wait_durable with this number goes on waiting",
+                seq.0,
+                timeout.micros()
+            ),
         )
         .with_commit(seq.0),
         crate::wal::NotDurable::Poisoned => Error::new(
             ErrorKind::OutcomeUnknown,
-            format!("commit {} is in the log, but the sync failed ({}); it may or may not survive: reopen the region to find out", seq.0, state.health.reason()),
+            format!(
+                "commit {} is in the log, but the sync failed ({}); it may or may not survive: reopen the region to find out",
+                seq.0,
+                state.health.reason()
+            ),
         )
         .with_commit(seq.0),
     })

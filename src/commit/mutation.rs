@@ -21,11 +21,26 @@ pub struct RowChange<'a, 'v> {
 #[derive(Clone, Copy, Debug)]
 pub enum Write<'a> {
     /// A counter's new value; its timestamp is above `above`, the timestamp of the value it was added to.
-    Counter { value: i64, above: u64 },
+    Counter {
+        /// The value.
+        value: i64,
+        /// Timestamp of the value before, 0 for none.
+        above: u64,
+    },
     /// A value; `timestamp` 0 = the commit's tick.
-    Put { value: &'a [u8], timestamp: u64 },
+    Put {
+        /// The bytes.
+        value: &'a [u8],
+        /// Its timestamp.
+        timestamp: u64,
+    },
     /// A delete marker; `timestamp` 0 = the commit's tick.
-    Marker { kind: CellType, timestamp: u64 },
+    Marker {
+        /// Which one.
+        kind: CellType,
+        /// Its timestamp.
+        timestamp: u64,
+    },
     /// Nothing: a later operation of the call took it back.
     Nothing,
 }

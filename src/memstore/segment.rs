@@ -89,6 +89,10 @@ impl Segment {
         })
     }
 
+    /// Gives it another generation, before anybody shares it: recovery knows the right one only after it has read the log.
+    pub fn set_generation(&mut self, generation: Generation) {
+        self.generation = generation;
+    }
     /// Which generation it is.
     pub fn generation(&self) -> Generation {
         self.generation

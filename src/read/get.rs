@@ -70,7 +70,15 @@ fn restarted<R>(state: &State, view: &View, hash: RowHash, row: &[u8], mut look:
 }
 
 /// One column at `cut`: its newest version, or the newest one in the time range that is asked for.
-pub fn column<'v>(view: &'v View, hash: RowHash, row: &[u8], family: FamilyId, qualifier: &[u8], o: &ReadOptions, cut: u64) -> Option<Found<'v>> {
+pub fn column<'v>(
+    view: &'v View,
+    hash: RowHash,
+    row: &[u8],
+    family: FamilyId,
+    qualifier: &[u8],
+    o: &ReadOptions,
+    cut: u64,
+) -> Option<Found<'v>> {
     let max_versions = view.family(family).map_or(1, |f| f.max_versions as usize);
     if o.min_ts == 0 && o.max_ts == 0 {
         return newest::at(view, hash, row, family, qualifier, max_versions, cut);

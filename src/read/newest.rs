@@ -56,7 +56,15 @@ pub fn newest<'v>(view: &'v View, hash: RowHash, row: &[u8], family: FamilyId, q
 }
 
 /// What a column holds at `cut`: among the commits with a number of at most `cut`.
-pub fn at<'v>(view: &'v View, hash: RowHash, row: &[u8], family: FamilyId, qualifier: &[u8], max_versions: usize, cut: u64) -> Option<Found<'v>> {
+pub fn at<'v>(
+    view: &'v View,
+    hash: RowHash,
+    row: &[u8],
+    family: FamilyId,
+    qualifier: &[u8],
+    max_versions: usize,
+    cut: u64,
+) -> Option<Found<'v>> {
     let mut best: Option<Found<'v>> = None;
     for (i, segment) in view.segments().enumerate() {
         let Some(column) = segment.find_row(hash, row).and_then(|r| segment.find_column(r, family, qualifier)) else { continue };
@@ -77,12 +85,28 @@ pub fn at<'v>(view: &'v View, hash: RowHash, row: &[u8], family: FamilyId, quali
 }
 
 #[cold]
-fn replayed<'v>(view: &'v View, hash: RowHash, row: &[u8], family: FamilyId, qualifier: &[u8], max_versions: usize, cut: u64) -> Option<Found<'v>> {
+fn replayed<'v>(
+    view: &'v View,
+    hash: RowHash,
+    row: &[u8],
+    family: FamilyId,
+    qualifier: &[u8],
+    max_versions: usize,
+    cut: u64,
+) -> Option<Found<'v>> {
     live(view, hash, row, family, qualifier, max_versions, cut).into_iter().next()
 }
 
 /// All live versions of a column at `cut`, best first. Allocates: for columns with markers, and for time ranges.
-pub fn live<'v>(view: &'v View, hash: RowHash, row: &[u8], family: FamilyId, qualifier: &[u8], max_versions: usize, cut: u64) -> Vec<Found<'v>> {
+pub fn live<'v>(
+    view: &'v View,
+    hash: RowHash,
+    row: &[u8],
+    family: FamilyId,
+    qualifier: &[u8],
+    max_versions: usize,
+    cut: u64,
+) -> Vec<Found<'v>> {
     let mut cells = Vec::new();
     for segment in view.segments() {
         if let Some(column) = segment.find_row(hash, row).and_then(|r| segment.find_column(r, family, qualifier)) {

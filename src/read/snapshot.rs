@@ -35,7 +35,11 @@ fn settle(state: &State, point: ReadPoint, timeout: &mut Timeout) -> Result<bool
             Ok(()) => {}
             Err(crate::wal::NotDurable::Poisoned) => return Ok(true),
             Err(crate::wal::NotDurable::Timeout) => {
-                return crate::fail!(Timeout, "the snapshot waited {} µs for the sync of commit {last_fsync}; nothing was opened", timeout.micros());
+                return crate::fail!(
+                    Timeout,
+                    "the snapshot waited {} µs for the sync of commit {last_fsync}; nothing was opened",
+                    timeout.micros()
+                );
             }
         }
     }

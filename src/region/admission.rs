@@ -63,9 +63,10 @@ impl Inner {
     #[cold]
     pub fn lock_error(&self, why: LockError, row: &[u8], timeout: &Timeout) -> Error {
         match why {
-            LockError::Timeout => {
-                Error::new(ErrorKind::Timeout, format!("row {} stayed locked by another write for {} µs; nothing was changed", show(row), timeout.micros()))
-            }
+            LockError::Timeout => Error::new(
+                ErrorKind::Timeout,
+                format!("row {} stayed locked by another write for {} µs; nothing was changed", show(row), timeout.micros()),
+            ),
             LockError::Closed => closed(self.lifecycle.is_closed()),
         }
     }
@@ -90,7 +91,10 @@ impl Inner {
             if self.lifecycle.is_closing() {
                 closed(self.lifecycle.is_closed())
             } else {
-                Error::new(ErrorKind::Timeout, format!("the row's next clock tick did not come within {} µs; nothing was changed", timeout.micros()))
+                Error::new(
+                    ErrorKind::Timeout,
+                    format!("the row's next clock tick did not come within {} µs; nothing was changed", timeout.micros()),
+                )
             }
         })
     }
@@ -108,7 +112,12 @@ impl Inner {
         } else {
             format!("the chunk pool is full: {} chunks of {} bytes in use, at most {}", pool.in_use, pool.chunk_size, pool.max_chunks)
         };
-        fail!(Busy, "{what}, for {} µs; nothing was changed. {} snapshots, scanners and pinned values are open", timeout.micros(), self.open_children())
+        fail!(
+            Busy,
+            "{what}, for {} µs; nothing was changed. {} snapshots, scanners and pinned values are open",
+            timeout.micros(),
+            self.open_children()
+        )
     }
 }
 

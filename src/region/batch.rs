@@ -5,9 +5,9 @@
 //! can deadlock. With ATOMIC the whole call is one run, its rows locked in the order of their hashes. The call waits for durability once, at its end.
 
 use super::Inner;
-use super::face::{BatchOutcome, CommitInfo, Mutation, Mutations, OpResult, OpStatus};
 use super::admission::{WriteTerms, show};
 use super::counter::Rules;
+use super::face::{BatchOutcome, CommitInfo, Mutation, Mutations, OpResult, OpStatus};
 use super::group::{ColumnMap, Eval, Outcome};
 use super::thread::with_scratch;
 use crate::commit::mutation::{CellChange, RowChange};
@@ -75,7 +75,14 @@ impl Tally {
 
 impl Inner {
     /// Runs `ops`. `kind` says how the call is counted.
-    pub fn batch(&self, kind: CallKind, ops: &dyn Mutations, o: &WriteOptions, info: &mut CommitInfo, results: Results<'_>) -> Result<BatchOutcome> {
+    pub fn batch(
+        &self,
+        kind: CallKind,
+        ops: &dyn Mutations,
+        o: &WriteOptions,
+        info: &mut CommitInfo,
+        results: Results<'_>,
+    ) -> Result<BatchOutcome> {
         with_scratch(|thread, scratch| {
             let (mut call, mut terms) = self.enter_write(kind, thread, o)?;
             let rules = Rules::new(o.flags, o.min_value, o.max_value)?;
@@ -102,7 +109,15 @@ impl Inner {
     }
 
     /// Cuts the next run's groups from the operations at `at`; returns where the following one begins. A group that can't be locked (bad row) fails here.
-    fn next_run(&self, ops: &dyn Mutations, mut at: usize, atomic: bool, batch: &mut BatchScratch, tally: &mut Tally, results: Results<'_>) -> usize {
+    fn next_run(
+        &self,
+        ops: &dyn Mutations,
+        mut at: usize,
+        atomic: bool,
+        batch: &mut BatchScratch,
+        tally: &mut Tally,
+        results: Results<'_>,
+    ) -> usize {
         batch.groups.clear();
         batch.seen.clear();
         batch.seen.resize(SEEN, 0);
@@ -206,7 +221,14 @@ impl Inner {
     }
 
     /// Locks the rows of the groups from `from` on: all of them (ATOMIC) or as many as are free. Returns how many groups are locked.
-    fn lock_run<'t>(&'t self, ops: &dyn Mutations, atomic: bool, from: usize, batch: &mut BatchScratch, terms: &mut WriteTerms) -> Result<(RowLocks<'t>, usize)> {
+    fn lock_run<'t>(
+        &'t self,
+        ops: &dyn Mutations,
+        atomic: bool,
+        from: usize,
+        batch: &mut BatchScratch,
+        terms: &mut WriteTerms,
+    ) -> Result<(RowLocks<'t>, usize)> {
         let groups = batch.groups.get(from..).unwrap_or_default();
         batch.hashes.clear();
         batch.hashes.extend(groups.iter().map(|g| g.hash));
@@ -342,7 +364,10 @@ impl Inner {
             Some(e) => {
                 let first = e.op_index() as usize;
                 let (applied, failed) = (tally.applied, tally.failed);
-                Ok(BatchOutcome::Partial { first, error: e.context(format!("{applied} operations were applied, {failed} failed; the first failure is operation {first}")) })
+                Ok(BatchOutcome::Partial {
+                    first,
+                    error: e.context(format!("{applied} operations were applied, {failed} failed; the first failure is operation {first}")),
+                })
             }
         }
     }
@@ -372,7 +397,10 @@ fn fail_groups(groups: &mut [Group], e: Error, tally: &mut Tally, results: Resul
     let mut count = 0;
     for group in groups.iter_mut() {
         for i in group.ops.clone() {
-            results(i, OpResult { status: OpStatus::Failed(e.kind()), flags: if e.is_retryable() { OpResult::RETRYABLE } else { 0 }, value: 0 });
+            results(
+                i,
+                OpResult { status: OpStatus::Failed(e.kind()), flags: if e.is_retryable() { OpResult::RETRYABLE } else { 0 }, value: 0 },
+            );
             count += 1;
         }
         group.outcome = Outcome::Counted;

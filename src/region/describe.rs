@@ -1,10 +1,10 @@
 //! Figures and descriptions: statistics as a struct, settings and families as JSON.
 
+use super::face::RegionStats;
 use super::{Inner, thread};
 use crate::clock::{ClockUnit, monotonic_nanos};
 use crate::error::Result;
 use crate::options::{KNOBS, TTL_NONE};
-use super::face::RegionStats;
 use crate::stats::CallKind;
 use crate::sync::Ordering;
 use serde_json::{Map, Value, json};
@@ -84,7 +84,10 @@ impl Inner {
         let mut settings = Map::new();
         for knob in KNOBS {
             let value = knob.show(&self.settings);
-            settings.insert(knob.key.into(), json!({ "value": value, "default": knob.default, "min": knob.min, "max": knob.max, "about": knob.text }));
+            settings.insert(
+                knob.key.into(),
+                json!({ "value": value, "default": knob.default, "min": knob.min, "max": knob.max, "about": knob.text }),
+            );
         }
         let text = json!({
             "path": self.path.display().to_string(),

@@ -126,7 +126,11 @@ pub fn check_offered(spec: &FamilySpec) -> Result<()> {
         return fail!(Unsupported, "family {:?}: ttl_ms is not offered by this version", String::from_utf8_lossy(&spec.name));
     }
     if spec.min_versions != 0 || spec.flags != 0 {
-        return fail!(Unsupported, "family {:?}: min_versions and KEEP_DELETED are not offered by this version", String::from_utf8_lossy(&spec.name));
+        return fail!(
+            Unsupported,
+            "family {:?}: min_versions and KEEP_DELETED are not offered by this version",
+            String::from_utf8_lossy(&spec.name)
+        );
     }
     Ok(())
 }

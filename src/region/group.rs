@@ -3,9 +3,9 @@
 
 use super::Inner;
 use super::batch::{Group, Results, name_op};
-use super::face::{Mutation, Mutations, Op, OpResult, OpStatus};
 use super::check::Check;
 use super::counter::Rules;
+use super::face::{Mutation, Mutations, Op, OpResult, OpStatus};
 use super::increment::{counter_of, no_family};
 use crate::cell::CellType;
 use crate::commit::mutation::{CellChange, Write};
@@ -103,13 +103,24 @@ impl<'a, 'v> Eval<'_, 'a, 'v> {
     }
 
     /// One operation: whether it applies, and its value.
-    fn operation(&mut self, index: usize, m: &Mutation<'a>, hash: RowHash, row: &'a [u8], found_row: &mut Option<RowRef<'v>>) -> Result<(bool, i64)> {
+    fn operation(
+        &mut self,
+        index: usize,
+        m: &Mutation<'a>,
+        hash: RowHash,
+        row: &'a [u8],
+        found_row: &mut Option<RowRef<'v>>,
+    ) -> Result<(bool, i64)> {
         let family = FamilyId(m.family);
         let Some(settings) = self.view.family(family) else { return Err(no_family(family).context(name_op(index, m))) };
         let max_versions = settings.max_versions;
         self.inner.check_qualifier(m.qual)?;
         if m.timestamp != 0 {
-            return crate::fail!(Unsupported, "explicit timestamps are not offered by this version; leave timestamp 0 ({})", name_op(index, m));
+            return crate::fail!(
+                Unsupported,
+                "explicit timestamps are not offered by this version; leave timestamp 0 ({})",
+                name_op(index, m)
+            );
         }
         let pending = self.pending(m);
         match m.op {
@@ -168,7 +179,10 @@ impl<'a, 'v> Eval<'_, 'a, 'v> {
                 self.inner.lifecycle.calls.checked(self.thread, holds);
                 Ok((holds, if holds { self.current(m, hash, row) } else { 0 }))
             }
-            other => Err(Error::new(ErrorKind::Unsupported, format!("{} is of kind {other:?}, which this version does not offer", name_op(index, m)))),
+            other => Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("{} is of kind {other:?}, which this version does not offer", name_op(index, m)),
+            )),
         }
     }
 

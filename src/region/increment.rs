@@ -31,12 +31,23 @@ pub fn counter_of(found: &Found<'_>, row: &[u8], qualifier: &[u8]) -> Result<i64
 #[cold]
 fn not_counter(len: usize, row: &[u8], qualifier: &[u8]) -> Error {
     let column = format!("row {}, qualifier {}", show(row), show(qualifier));
-    Error::new(ErrorKind::NotCounter, format!("{column} holds {len} bytes; a counter is exactly 8 (a signed big-endian integer); nothing was changed"))
+    Error::new(
+        ErrorKind::NotCounter,
+        format!("{column} holds {len} bytes; a counter is exactly 8 (a signed big-endian integer); nothing was changed"),
+    )
 }
 
 impl Inner {
     /// Adds `delta` to one counter.
-    pub fn increment(&self, row: &[u8], family: u32, qualifier: &[u8], delta: i64, o: &WriteOptions, info: &mut CommitInfo) -> Result<Counted> {
+    pub fn increment(
+        &self,
+        row: &[u8],
+        family: u32,
+        qualifier: &[u8],
+        delta: i64,
+        o: &WriteOptions,
+        info: &mut CommitInfo,
+    ) -> Result<Counted> {
         with_scratch(|thread, scratch| {
             let (mut call, mut terms) = self.enter_write(CallKind::Increment, thread, o)?;
             self.check_row(row)?;
@@ -117,7 +128,10 @@ impl Inner {
         log.wait_for_durable(pending, &mut terms.timeout).map_err(|why| match why {
             crate::wal::NotDurable::Timeout => Error::new(
                 ErrorKind::Timeout,
-                format!("what the row holds waits for the sync of commit {pending}, which did not end within {} µs; nothing was changed", terms.timeout.micros()),
+                format!(
+                    "what the row holds waits for the sync of commit {pending}, which did not end within {} µs; nothing was changed",
+                    terms.timeout.micros()
+                ),
             ),
             crate::wal::NotDurable::Poisoned => self.state.health.error(),
         })
@@ -147,5 +161,8 @@ impl Inner {
 /// The error for an id that the region does not have.
 #[cold]
 pub fn no_family(family: FamilyId) -> Error {
-    Error::new(ErrorKind::NoFamily, format!("no column family with id {} here; region_family_id tells ids by name, region_family_set creates one", family.0))
+    Error::new(
+        ErrorKind::NoFamily,
+        format!("no column family with id {} here; region_family_id tells ids by name, region_family_set creates one", family.0),
+    )
 }

@@ -98,7 +98,12 @@ impl Inner {
 
 impl Region {
     /// Opens (or creates) the region at `path`. `progress` is called during recovery, at least every 100 ms; true cancels.
-    pub fn open(path: &Path, options: RegionOptions, pool: Option<Arc<crate::mslab::ChunkPool>>, progress: Option<&mut dyn FnMut(Progress) -> bool>) -> Result<Self> {
+    pub fn open(
+        path: &Path,
+        options: RegionOptions,
+        pool: Option<Arc<crate::mslab::ChunkPool>>,
+        progress: Option<&mut dyn FnMut(Progress) -> bool>,
+    ) -> Result<Self> {
         open::open(Arc::new(crate::env::os::OsEnv), path, &options, pool, progress).map(|inner| Self { inner: Arc::new(inner) })
     }
     /// As [`Region::open`], over another outside world: for tests.
@@ -152,11 +157,26 @@ impl Region {
 
     /// Adds `delta` to one counter and returns the new value.
     #[inline]
-    pub fn increment(&self, row: &[u8], family: u32, qualifier: &[u8], delta: i64, o: &WriteOptions, info: &mut CommitInfo) -> Result<Counted> {
+    pub fn increment(
+        &self,
+        row: &[u8],
+        family: u32,
+        qualifier: &[u8],
+        delta: i64,
+        o: &WriteOptions,
+        info: &mut CommitInfo,
+    ) -> Result<Counted> {
         self.inner.increment(row, family, qualifier, delta, o, info)
     }
     /// Adds to counters of one row, all or none. `values` gets the results in the order given; false: a bound was not met.
-    pub fn increment_row(&self, row: &[u8], columns: &dyn IncrementColumns, o: &WriteOptions, info: &mut CommitInfo, values: &mut [i64]) -> Result<bool> {
+    pub fn increment_row(
+        &self,
+        row: &[u8],
+        columns: &dyn IncrementColumns,
+        o: &WriteOptions,
+        info: &mut CommitInfo,
+        values: &mut [i64],
+    ) -> Result<bool> {
         let mut keep = |i: usize, r: OpResult| {
             if let Some(value) = values.get_mut(i) {
                 *value = r.value;
@@ -170,11 +190,23 @@ impl Region {
         }
     }
     /// Adds to counters of many rows.
-    pub fn increment_many(&self, incs: &dyn Increments, o: &WriteOptions, info: &mut CommitInfo, results: &mut dyn FnMut(usize, OpResult)) -> Result<BatchOutcome> {
+    pub fn increment_many(
+        &self,
+        incs: &dyn Increments,
+        o: &WriteOptions,
+        info: &mut CommitInfo,
+        results: &mut dyn FnMut(usize, OpResult),
+    ) -> Result<BatchOutcome> {
         self.inner.batch(CallKind::Increment, &AsMutations(incs), o, info, results)
     }
     /// Runs a batch of operations.
-    pub fn batch(&self, ops: &dyn Mutations, o: &WriteOptions, info: &mut CommitInfo, results: &mut dyn FnMut(usize, OpResult)) -> Result<BatchOutcome> {
+    pub fn batch(
+        &self,
+        ops: &dyn Mutations,
+        o: &WriteOptions,
+        info: &mut CommitInfo,
+        results: &mut dyn FnMut(usize, OpResult),
+    ) -> Result<BatchOutcome> {
         self.inner.batch(CallKind::Write, ops, o, info, results)
     }
     /// Stores a value.

@@ -27,7 +27,10 @@ impl Inner {
     /// Deletes all versions of a column.
     pub fn delete(&self, row: &[u8], family: u32, qualifier: &[u8], op: Op, o: &WriteOptions, info: &mut CommitInfo) -> Result<()> {
         if op != Op::Delete {
-            return fail!(Unsupported, "a delete of kind {op:?} is not offered by this version; REGION_OP_DELETE deletes all versions of a column");
+            return fail!(
+                Unsupported,
+                "a delete of kind {op:?} is not offered by this version; REGION_OP_DELETE deletes all versions of a column"
+            );
         }
         self.write_one(row, family, qualifier, Write::Marker { kind: CellType::Delete, timestamp: 0 }, o, info)
     }
@@ -39,7 +42,15 @@ impl Inner {
         Ok(())
     }
 
-    fn write_one(&self, row: &[u8], family: u32, qualifier: &[u8], write: Write<'_>, o: &WriteOptions, info: &mut CommitInfo) -> Result<()> {
+    fn write_one(
+        &self,
+        row: &[u8],
+        family: u32,
+        qualifier: &[u8],
+        write: Write<'_>,
+        o: &WriteOptions,
+        info: &mut CommitInfo,
+    ) -> Result<()> {
         with_scratch(|thread, scratch| {
             let (mut call, mut terms) = self.enter_write(CallKind::Write, thread, o)?;
             if terms.flags & !WriteOptions::ATOMIC != 0 {

@@ -69,7 +69,8 @@ pub fn open(
         allow_network_fs: settings.allow_network_fs,
     };
     let mut segment = Segment::new(Generation(0), &pool, &budget, 0, hash_key).map_err(|NoMemory| too_small(&settings))?;
-    let mut replay = Replay { segment: &segment, families: &manifest.families, budget: &budget, hasher: &hasher, done: Replayed::default() };
+    let mut replay =
+        Replay { segment: &segment, families: &manifest.families, budget: &budget, hasher: &hasher, done: Replayed::default() };
     let flushed = manifest.flushed_generation;
     let recovered = crate::wal::recover(
         &*env,
@@ -89,7 +90,8 @@ pub fn open(
     let log = if read_only {
         None
     } else {
-        let start = LogStart { first_segment: recovered.next_segment, last: if last == 0 { 0 } else { last + NUMBER_GAP }, seal: recovered.seal };
+        let start =
+            LogStart { first_segment: recovered.next_segment, last: if last == 0 { 0 } else { last + NUMBER_GAP }, seal: recovered.seal };
         Some(Log::start(Arc::clone(&env), log_options, start, Arc::clone(&health))?)
     };
     let locks = RowLockTable::new(settings.lock_buckets.trailing_zeros());
@@ -100,7 +102,8 @@ pub fn open(
     let slots = CommitSlots::new(Arc::clone(&health));
     let view = View { active: Arc::new(segment), sealed: Vec::new(), families: Arc::new(manifest.families.clone()) };
     let report = report(&recovered, &replayed, read_only, lock.is_none());
-    let policy = settings.tick_policy.unwrap_or(if manifest.tick_policy == TickPolicy::Wait as u8 { TickPolicy::Wait } else { TickPolicy::Advance });
+    let policy =
+        settings.tick_policy.unwrap_or(if manifest.tick_policy == TickPolicy::Wait as u8 { TickPolicy::Wait } else { TickPolicy::Advance });
     let state = State {
         health,
         locks,
@@ -155,7 +158,10 @@ fn record_bytes_max(settings: &Settings) -> usize {
 
 #[cold]
 fn too_small(settings: &Settings) -> Error {
-    Error::new(ErrorKind::NoMem, format!("no memory for an empty memstore: memstore_limit is {} bytes, or the chunk pool is used up", settings.memstore_limit))
+    Error::new(
+        ErrorKind::NoMem,
+        format!("no memory for an empty memstore: memstore_limit is {} bytes, or the chunk pool is used up", settings.memstore_limit),
+    )
 }
 
 fn hook_context(region: &[u8; 16]) -> u64 {
@@ -240,9 +246,15 @@ fn check_against_stored(path: &Path, options: &RegionOptions, settings: &Setting
     if let Some(unit) = settings.clock_unit.filter(|u| *u != manifest.clock_unit) {
         return fail!(Invalid, "{show}: clock_unit {unit:?} was asked for, the region has {:?}", manifest.clock_unit);
     }
-    for (name, asked, stored) in [("start_row", &options.start_row, &manifest.start_row), ("end_row", &options.end_row, &manifest.end_row)] {
+    for (name, asked, stored) in [("start_row", &options.start_row, &manifest.start_row), ("end_row", &options.end_row, &manifest.end_row)]
+    {
         if !asked.is_empty() && asked != stored {
-            return fail!(Invalid, "{show}: {name} {} was asked for, the region has {}", super::admission::show(asked), super::admission::show(stored));
+            return fail!(
+                Invalid,
+                "{show}: {name} {} was asked for, the region has {}",
+                super::admission::show(asked),
+                super::admission::show(stored)
+            );
         }
     }
     Ok(())
@@ -253,7 +265,11 @@ fn create_families(manifest: &mut Manifest, options: &RegionOptions) -> Result<b
     let before = manifest.clone();
     for spec in &options.families {
         if manifest.families.find(&spec.name).is_none() && !options.flags.create {
-            return fail!(NoFamily, "family {:?} is not there; REGION_OPEN_CREATE or region_family_set creates it", String::from_utf8_lossy(&spec.name));
+            return fail!(
+                NoFamily,
+                "family {:?} is not there; REGION_OPEN_CREATE or region_family_set creates it",
+                String::from_utf8_lossy(&spec.name)
+            );
         }
         family::set_family(&mut manifest.families, spec)?;
     }

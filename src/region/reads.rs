@@ -40,14 +40,21 @@ impl Inner {
         if view.family(family).is_none() {
             return Err(no_family(family));
         }
-        let answer =
-            get::row(&self.state, view, hash, key.row, at, |view, cut| get::column(view, hash, key.row, family, key.qual, o, cut).map(&mut take));
+        let answer = get::row(&self.state, view, hash, key.row, at, |view, cut| {
+            get::column(view, hash, key.row, family, key.qual, o, cut).map(&mut take)
+        });
         call.counts(1);
         Ok(answer)
     }
 
     /// See `Region::get`.
-    pub fn get(self: &Arc<Self>, snapshot: Option<&Snapshot>, o: &ReadOptions, key: Key<'_>, sink: &mut dyn ValueSink) -> Result<Option<Found>> {
+    pub fn get(
+        self: &Arc<Self>,
+        snapshot: Option<&Snapshot>,
+        o: &ReadOptions,
+        key: Key<'_>,
+        sink: &mut dyn ValueSink,
+    ) -> Result<Option<Found>> {
         let found = self.read_column(snapshot, o, key, |found| {
             let mut long = None;
             match sink.fits(found.value.len()) {
@@ -110,7 +117,10 @@ impl Inner {
         };
         let last = log.number_now().0.0;
         if seq == 0 || seq > last {
-            return fail!(Invalid, "commit number {seq} was never given out (the last one is {last}; 0 means that a call wrote nothing to the log)");
+            return fail!(
+                Invalid,
+                "commit number {seq} was never given out (the last one is {last}; 0 means that a call wrote nothing to the log)"
+            );
         }
         log.wait_for_durable(seq, &mut timeout).map_err(|why| match why {
             crate::wal::NotDurable::Timeout => {
@@ -118,7 +128,10 @@ impl Inner {
             }
             crate::wal::NotDurable::Poisoned => Error::new(
                 ErrorKind::OutcomeUnknown,
-                format!("the sync of commit {seq} failed ({}); reopen the region to find out whether it survived", self.state.health.reason()),
+                format!(
+                    "the sync of commit {seq} failed ({}); reopen the region to find out whether it survived",
+                    self.state.health.reason()
+                ),
             )
             .with_commit(seq),
         })

@@ -58,7 +58,14 @@ impl<'s> Replay<'s> {
         Ok(())
     }
 
-    fn cell(&self, row: &mut Option<RowRef<'s>>, hash: RowHash, max_versions: u32, seq: u64, cell: &RecordCell<'_>) -> std::result::Result<(), NoMemory> {
+    fn cell(
+        &self,
+        row: &mut Option<RowRef<'s>>,
+        hash: RowHash,
+        max_versions: u32,
+        seq: u64,
+        cell: &RecordCell<'_>,
+    ) -> std::result::Result<(), NoMemory> {
         let segment = self.segment;
         let counter = cell.counter.then(|| <[u8; 8]>::try_from(cell.value).ok()).flatten().map(i64::from_be_bytes);
         let found = match *row {
@@ -88,7 +95,10 @@ impl<'s> Replay<'s> {
         let would_do = (used.max(limit)).saturating_mul(2);
         Error::new(
             ErrorKind::TooLarge,
-            format!("the log holds more than the memory allows: {} commits filled {used} of memstore_limit = {limit} bytes; open it with a larger one, {would_do} for a start", self.done.commits),
+            format!(
+                "the log holds more than the memory allows: {} commits filled {used} of memstore_limit = {limit} bytes; open it with a larger one, {would_do} for a start",
+                self.done.commits
+            ),
         )
     }
 }

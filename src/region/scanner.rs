@@ -106,7 +106,10 @@ impl Span {
             return fail!(Unsupported, "reverse and raw scans are not offered by this version");
         }
         if spec.max_versions > 1 {
-            return fail!(Unsupported, "scans over more than the newest version are not offered by this version; max_versions must be 0 or 1");
+            return fail!(
+                Unsupported,
+                "scans over more than the newest version are not offered by this version; max_versions must be 0 or 1"
+            );
         }
         Ok(Self {
             flags: spec.flags,
@@ -129,7 +132,8 @@ impl Span {
         if self.has(ScanSpec::EXCLUSIVE_START) && row == self.start_row {
             return Some(false);
         }
-        let beyond = !self.end_row.is_empty() && (row > self.end_row.as_slice() || !self.has(ScanSpec::INCLUSIVE_END) && row == self.end_row);
+        let beyond =
+            !self.end_row.is_empty() && (row > self.end_row.as_slice() || !self.has(ScanSpec::INCLUSIVE_END) && row == self.end_row);
         (!beyond && row.starts_with(&self.row_prefix)).then_some(true)
     }
     fn column(&self, family: FamilyId, qualifier: &[u8]) -> bool {

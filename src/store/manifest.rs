@@ -48,6 +48,8 @@ pub struct Manifest {
     pub end_row: Vec<u8>,
     /// Durability of commits that do not say: 1 SKIP, 2 ASYNC, 3 SYNC, 4 FSYNC.
     pub durability: u8,
+    /// What a row does that already committed in a tick, where the options do not say: 1 advance, 2 wait.
+    pub tick_policy: u8,
     /// The families, with the next id.
     pub families: Families,
     /// Memstore segments up to this generation are in store files: replay skips their records.
@@ -89,11 +91,12 @@ impl Manifest {
             start_row: Vec::new(),
             end_row: Vec::new(),
             durability,
+            tick_policy: 1,
             families: Families::new(),
             flushed_generation: 0,
             max_number: 0,
             max_tick: 0,
-            first_segment: 0,
+            first_segment: 1,
         })
     }
 
@@ -145,6 +148,9 @@ impl Manifest {
         if !(1..=4).contains(&self.durability) {
             return fail!(Invalid, "durability {} is none of 1 (skip), 2 (async), 3 (sync), 4 (fsync)", self.durability);
         }
+        if !(1..=2).contains(&self.tick_policy) {
+            return fail!(Invalid, "tick policy {} is none of 1 (advance), 2 (wait)", self.tick_policy);
+        }
         for (what, row) in [("start row", &self.start_row), ("end row", &self.end_row)] {
             if row.len() > ROW_BYTES_MAX {
                 return fail!(Invalid, "the {what} has {} bytes, more than {ROW_BYTES_MAX}", row.len());
@@ -194,6 +200,7 @@ struct Body {
     start_row: String,
     end_row: String,
     durability: u8,
+    tick_policy: u8,
     flushed_generation: u32,
     max_number: u64,
     max_tick: u64,
@@ -236,6 +243,7 @@ fn encode(m: &Manifest) -> Result<Vec<u8>> {
         start_row: to_hex(&m.start_row),
         end_row: to_hex(&m.end_row),
         durability: m.durability,
+        tick_policy: m.tick_policy,
         flushed_generation: m.flushed_generation,
         max_number: m.max_number,
         max_tick: m.max_tick,
@@ -331,6 +339,7 @@ fn from_body(body: Body) -> Result<Manifest> {
         start_row: bytes_of("start_row", &body.start_row)?,
         end_row: bytes_of("end_row", &body.end_row)?,
         durability: body.durability,
+        tick_policy: body.tick_policy,
         families: Families::from_stored(body.next_family, body.families.into_iter().map(family).collect())?,
         flushed_generation: body.flushed_generation,
         max_number: body.max_number,

@@ -4,10 +4,12 @@
 //! |---|---|
 //! | `family.rs` | column families: ids, names, settings |
 //! | `manifest.rs` | the file that says what is live; atomic replacement |
+//! | `view.rs` | what a reader or writer holds of the region at one moment |
 #![forbid(unsafe_code)]
 
 pub mod family;
 pub mod manifest;
+pub mod view;
 
 pub use family::{Families, FamilyInfo};
 pub use manifest::Manifest;

@@ -46,6 +46,11 @@ pub use crate::options::WalIo;
 use crate::error::{Error, ErrorKind};
 use std::path::PathBuf;
 
+/// True for the name of a file that a log makes in its region's directory.
+pub fn is_log_name(name: &str) -> bool {
+    name == segments::NEW_NAME || segments::segment_number(name).is_some()
+}
+
 /// What a log is opened with.
 #[derive(Clone, Debug)]
 pub struct LogOptions {

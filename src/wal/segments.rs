@@ -26,7 +26,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const NEW_NAME: &str = "wal.new";
+pub(super) const NEW_NAME: &str = "wal.new";
 const FIRST_BYTES: u32 = 4 << 20;
 /// Zeros written between two syncs while a segment is prepared.
 const ZERO_SLICE_BYTES: u64 = 2 << 20;

@@ -75,6 +75,13 @@ pub enum Keep {
     Versions(u32),
 }
 
+impl Keep {
+    /// What a family with this many versions keeps.
+    pub const fn of(max_versions: u32) -> Self {
+        if max_versions == 1 { Self::Newest } else { Self::Versions(max_versions) }
+    }
+}
+
 /// What is called with the sorted read points and "a restarted read is registered", while the registry is held.
 pub type PointsUser<'a> = &'a mut dyn FnMut(&[u64], bool);
 

@@ -34,6 +34,7 @@ fn sample() -> Manifest {
         start_row: b"\0a".to_vec(),
         end_row: b"\xff\xfe".to_vec(),
         durability: 3,
+        tick_policy: 2,
         families,
         flushed_generation: 7,
         max_number: 1 << 60,
@@ -90,7 +91,7 @@ fn a_new_region_gets_ids_of_its_own() {
     assert_eq!(ids.len(), 4);
     a.create(&env, dir()).unwrap();
     assert_eq!(Manifest::load(&env, dir()).unwrap(), a);
-    assert_eq!((a.families.next_id(), a.flushed_generation, a.first_segment), (1, 0, 0));
+    assert_eq!((a.families.next_id(), a.flushed_generation, a.first_segment), (1, 0, 1));
 }
 
 /// Bytes that an earlier build wrote: what is on people's disks does not change with the code.
@@ -449,7 +450,7 @@ proptest! {
         }
         let end_row = rows.pop().unwrap();
         let m = Manifest {
-            region, nonce_key, clock_unit: ClockUnit::from_u8(unit).unwrap(), start_row: rows.pop().unwrap(), end_row, durability, families,
+            region, nonce_key, clock_unit: ClockUnit::from_u8(unit).unwrap(), start_row: rows.pop().unwrap(), end_row, durability, tick_policy: 1, families,
             flushed_generation, max_number: numbers.0, max_tick: numbers.1, first_segment,
         };
         let bytes = encode(&m).unwrap();

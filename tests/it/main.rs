@@ -1,0 +1,2 @@
+//! One binary for all integration tests: fewer links, one place for helpers.
+mod verbs;
