@@ -63,7 +63,7 @@ pub unsafe trait KeyOf {
 pub struct ColumnIndex<K> {
     /// Never moves; when it is full its content goes into two new children.
     root: NonNull<Inner>,
-    pub(super) keys: K,
+    keys: K,
     /// Keeps the nodes alive.
     arena: Arc<Arena>,
     /// Nodes that a lost race left over.
@@ -145,6 +145,14 @@ impl<K: KeyOf> ColumnIndex<K> {
             leaf.unchanged(version).then_some(reference)
         })
     }
+    /// What tells the keys.
+    pub fn keys(&self) -> &K {
+        &self.keys
+    }
+    /// Gives it back; the nodes go with the arena.
+    pub fn into_keys(self) -> K {
+        self.keys
+    }
     /// A scan that begins at the first column with a key ≥ `key`, or > `key`.
     pub fn cursor(&self, key: ColumnKey<'_>, inclusive: bool) -> Cursor<'_, K> {
         Cursor::new(self, key, inclusive)
@@ -189,7 +197,7 @@ impl<K: KeyOf> ColumnIndex<K> {
     /// child might have been split in between and the key be elsewhere.
     fn step_down<'t>(&'t self, inner: &Inner, version: u64, child: Child<'t>) -> Option<(&'t Node, u64)> {
         let node = child.node();
-        prefetch_node(node);
+        prefetch_node(child);
         let seen = node.read_version();
         #[cfg(loom)]
         if self.flaw == models::Flaw::ParentUnchecked {

@@ -338,19 +338,23 @@ impl Spares {
 
 /// Fetches the lines that a search of the node will touch, all at once instead of one after the other.
 #[inline]
-pub fn prefetch_node(node: &Node) {
+pub fn prefetch_node(child: Child<'_>) {
+    let (node, lines) = match child {
+        Child::Leaf(leaf) => (leaf, 17),
+        Child::Inner(inner) => (&inner.node, 25),
+    };
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let base = ptr::from_ref(node).cast::<i8>();
-        // Header and windows.
-        for line in 0..9 {
+        // Header, windows, references, children.
+        for line in 0..lines {
             // SAFETY: a hint; faults on no address.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(base.wrapping_add(64 * line)) };
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = node;
+    let _ = (node, lines);
 }
 
 /// Fetches the lines that a scan of the leaf will touch.
