@@ -15,12 +15,14 @@ fn bounded(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
     b.check(f);
 }
 
-/// loom must find a failure once `rule` is off.
-fn must_break(rule: Flaw, preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
+/// loom must find this failure once `rule` is off.
+fn must_break(rule: Flaw, failure: &str, preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
     flaw::set(rule);
     let r = catch_unwind(AssertUnwindSafe(|| bounded(preemptions, f)));
     flaw::set(Flaw::None);
-    assert!(r.is_err(), "loom found nothing although {rule:?}");
+    let Err(panic) = r else { panic!("loom found nothing although {rule:?}") };
+    let found = panic.downcast_ref::<String>().map_or_else(|| panic.downcast_ref::<&str>().copied().unwrap_or(""), |s| s.as_str());
+    assert!(found.contains(failure), "another failure: {found}");
 }
 
 fn slots(first: usize) -> CommitSlots {
@@ -65,11 +67,11 @@ fn reclaim() {
 }
 #[test]
 fn published_holds() {
-    bounded(2, reclaim)
+    bounded(3, reclaim)
 }
 #[test]
 fn published_without_full_order_breaks() {
-    must_break(Flaw::NoFence, 2, reclaim)
+    must_break(Flaw::NoFence, "freed under its reader", 2, reclaim)
 }
 
 /// The reader's slot lies in a block that it has just added.
@@ -90,17 +92,17 @@ fn reclaim_in_added_block() {
 }
 #[test]
 fn published_in_an_added_block_holds() {
-    bounded(2, reclaim_in_added_block)
+    bounded(3, reclaim_in_added_block)
 }
 #[test]
 fn published_in_an_added_block_without_full_order_breaks() {
-    must_break(Flaw::NoFence, 2, reclaim_in_added_block)
+    must_break(Flaw::NoFence, "freed under its reader", 2, reclaim_in_added_block)
 }
 
 /// Two threads add a block at the same time: both get a slot, and not the same one.
 #[test]
 fn adding_blocks_at_once_holds() {
-    bounded(2, || {
+    bounded(3, || {
         let s = Arc::new(slots(1));
         let kept = s.claim(0);
         let other = Arc::clone(&s);
@@ -166,11 +168,11 @@ fn begun() {
 }
 #[test]
 fn begun_commits_hold() {
-    bounded(2, begun)
+    bounded(3, begun)
 }
 #[test]
 fn begun_commits_without_the_wait_break() {
-    must_break(Flaw::NoWait, 2, begun)
+    must_break(Flaw::NoWait, "not marked", 2, begun)
 }
 
 // ---- 3. order of the announcement: a version that a snapshot needs is never overwritten (V3, C4)
@@ -239,9 +241,9 @@ fn announce() {
 }
 #[test]
 fn announced_before_its_number_holds() {
-    bounded(2, announce)
+    bounded(3, announce)
 }
 #[test]
 fn announced_after_its_number_breaks() {
-    must_break(Flaw::AnnounceLate, 3, announce)
+    must_break(Flaw::AnnounceLate, "version is gone", 3, announce)
 }

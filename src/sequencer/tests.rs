@@ -13,7 +13,7 @@ mod models {
         b.check(move || {
             let clock = Arc::new(ManualClock::new(10, ClockUnit::Nanos));
             let s = Arc::new((RowCommitSequencer::new(Arc::clone(&clock), TickPolicy::Advance, 1_000), Mutex::new(()), AtomicU64::new(9)));
-            let commit = |s: &(RowCommitSequencer<Arc<ManualClock>>, Mutex<()>, AtomicU64)| {
+            let commit = move |s: &(RowCommitSequencer<Arc<ManualClock>>, Mutex<()>, AtomicU64)| {
                 let _lock = locked.then(|| s.1.lock());
                 let last = s.2.load(Ordering::Relaxed);
                 let Step::Take(tick) = s.0.next(Tick(last)) else { panic!("within the bound") };
