@@ -1,5 +1,5 @@
 # The verbs people type. Each calls cargo or one script in tools/.
-.PHONY: all demo test bench kill tsan model header fmt lint install clean
+.PHONY: all demo test bench ctest kill tsan header fmt lint install clean
 
 all:
 	cargo build --release
@@ -27,7 +27,11 @@ tsan:
 
 # Renders include/region.h, include/region.symbols from src/ffi.
 header:
-	UPDATE_HEADER=1 cargo test --features test-hooks --test it header
+	UPDATE_HEADER=1 cargo test --quiet --features test-hooks --test it header::the_committed_header
+
+# The library as a C programmer meets it. SANITIZE=1: under ASan and UBSan.
+ctest: all
+	c_tests/run.sh
 
 fmt:
 	cargo fmt --all

@@ -1,8 +1,11 @@
 //! Every knob of a region and of a call: unit, default and bound of each; checked once, when the region opens.
 //!
-//! What a caller passes is [`RegionOptions`]: 0 or `None` asks for the default, or for what is stored where the region exists. [`RegionOptions::check`]
-//! turns it, together with the `config` text for the long tail, into [`Settings`], in which every number is final. Nothing else reads `config`.
-//! The table [`KNOBS`] is the one list of what can be set: the parser, `region_describe` and the documentation of `config` are made from it.
+//! What a caller passes is [`RegionOptions`]: 0 or `None` asks for the default, or for what is stored where the region exists.
+//! [`RegionOptions::check`]
+//! turns it, together with the `config` text for the long tail, into [`Settings`], in which every number is final. Nothing else reads
+//! `config`.
+//! The table [`KNOBS`] is the one list of what can be set: the parser, `region_describe` and the documentation of `config` are made from
+//! it.
 //!
 //! Must not: hold globals, read the environment, know what is stored (opening compares [`Settings`] with the manifest).
 

@@ -28,9 +28,9 @@ impl region_slice_t {
     }
 }
 
-/// A value to be filled or pinned. Set buf and cap before the call: a value of at most cap bytes is copied there; a longer one is pinned: data points
-/// to the library's memory, which stays as it is until region_value_release, whatever is written meanwhile and also after region_close. cap 0
-/// pins every value. This struct never grows.
+/// A value to be filled or pinned. Set buf and cap before the call: a value of at most cap bytes is copied there; a longer
+/// one is pinned: data points to the library's memory, which stays as it is until region_value_release, whatever is written
+/// meanwhile and also after region_close. cap 0 pins every value. This struct never grows.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct region_value_t {
@@ -113,8 +113,8 @@ impl region_value_t {
     }
 }
 
-/// Gives a pinned value back. NULL, an empty struct, a second release, or a struct whose value was copied: nothing happens. Sets data, len and pin
-/// to 0 if it was pinned. Threads: any, also after region_close. In a forked child it does nothing.
+/// Gives a pinned value back. NULL, an empty struct, a second release, or a struct whose value was copied: nothing happens.
+/// Sets data, len and pin to 0 if it was pinned. Threads: any, also after region_close. In a forked child it does nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_value_release(val: *mut region_value_t) {
     // SAFETY: val is the C call's argument.

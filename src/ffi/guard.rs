@@ -1,7 +1,7 @@
 //! What stands around every entry point: the fork flag, the handle check, the end of every panic, the error text.
 //!
-//! Cost on the good path: one relaxed load of the fork flag, the handle check of `handle.rs`, and the landing pad of `catch_unwind`. The error struct
-//! is not looked at unless the call does not return 0.
+//! Cost on the good path: one relaxed load of the fork flag, the handle check of `handle.rs`, and the landing pad of `catch_unwind`. The
+//! error struct is not looked at unless the call does not return 0.
 
 use super::handle::{self, Object, Refused};
 use super::status::{region_error_t, region_status, write_error, write_outcome};
@@ -72,10 +72,8 @@ fn forked() -> Error {
     )
 }
 
-/// An entry point without a handle.
-///
-/// # Safety
-/// What `body` passes to the `Caller` are arguments of the C call, which follow the rules of region.h; so is `err`.
+/// An entry point without a handle.  # Safety What `body` passes to the `Caller` are arguments of the C call, which follow
+/// the rules of region.h; so is `err`.
 #[inline]
 pub(super) unsafe fn plain(name: &'static str, err: *mut region_error_t, body: impl FnOnce(Caller<'_>) -> Answer) -> region_status {
     let caller = Caller(PhantomData);
@@ -88,10 +86,7 @@ pub(super) unsafe fn plain(name: &'static str, err: *mut region_error_t, body: i
     }
 }
 
-/// An entry point on a handle; a panic poisons what is behind it.
-///
-/// # Safety
-/// As [`plain`].
+/// An entry point on a handle; a panic poisons what is behind it.  # Safety As [`plain`].
 #[inline]
 pub(super) unsafe fn on<T: Object>(
     name: &'static str,
@@ -118,11 +113,8 @@ pub(super) unsafe fn on<T: Object>(
     }
 }
 
-/// An entry point that closes a region: nothing to do for NULL, for what is closed, and in a forked child. `body` answers true if the object is
-/// closed from now on.
-///
-/// # Safety
-/// As [`plain`].
+/// An entry point that closes a region: nothing to do for NULL, for what is closed, and in a forked child. `body` answers
+/// true if the object is closed from now on.  # Safety As [`plain`].
 pub(super) unsafe fn closing<T: Object>(
     name: &'static str,
     handle: *const T::C,
@@ -180,9 +172,9 @@ fn panicked(name: &str, payload: Box<dyn std::any::Any + Send>) -> Error {
     e
 }
 
-/// Proof that the code runs within an entry point: what its methods get are arguments of the C call, valid for 'a, the call.
-///
-/// Only `guard.rs` makes one, inside functions whose safety contract says just that, and so its methods are safe to call.
+/// Proof that the code runs within an entry point: what its methods get are arguments of the C call, valid for 'a, the
+/// call.  Only `guard.rs` makes one, inside functions whose safety contract says just that, and so its methods are safe to
+/// call.
 #[derive(Clone, Copy)]
 pub(super) struct Caller<'a>(PhantomData<&'a ()>);
 

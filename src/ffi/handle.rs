@@ -1,14 +1,15 @@
 //! Handles: what a caller's pointer leads to, and who may still be using it.
 //!
-//! A handle is the address of a 64-byte control block {word, object}. The word is kind and state in one: it is compared with the one value that says
-//! "an open T". Blocks lie in one reserved range that is never unmapped, so any pointer can be checked: outside the range, or not on a block, it is
-//! foreign and is not followed. A closed block keeps its word, so that stale pointers answer `Closed`; it is used again only after [`QUARANTINE`]
-//! others were closed, first in, first out.
+//! A handle is the address of a 64-byte control block {word, object}. The word is kind and state in one: it is compared with the one
+//! value that says "an open T". Blocks lie in one reserved range that is never unmapped, so any pointer can be checked: outside the
+//! range, or not on a block, it is foreign and is not followed. A closed block keeps its word, so that stale pointers answer `Closed`; it
+//! is used again only after [`QUARANTINE`] others were closed, first in, first out.
 //!
-//! *Who may still be using it.* A call says which block it is in, in a word of its thread ([`Users`]), then looks at the block's word; on leaving it clears
-//! the word and looks at the block again. Closing changes the block's word, then looks at all threads' words: if none names the block the object is
-//! dropped, else the last one to leave does it. So a call costs no shared write at all. Both sides store and then load, which needs a full fence on both
-//! ("store buffer"); closing issues it for all threads with membarrier(2), so that a call needs a compiler fence only. Where the kernel has no membarrier both sides use real fences.
+//! *Who may still be using it.* A call says which block it is in, in a word of its thread ([`Users`]), then looks at the block's word; on
+//! leaving it clears the word and looks at the block again. Closing changes the block's word, then looks at all threads' words: if none
+//! names the block the object is dropped, else the last one to leave does it. So a call costs no shared write at all. Both sides store
+//! and then load, which needs a full fence on both ("store buffer"); closing issues it for all threads with membarrier(2), so that a call
+//! needs a compiler fence only. Where the kernel has no membarrier both sides use real fences.
 //!
 //! | word | object | state |
 //! |---|---|---|
@@ -17,8 +18,9 @@
 //! | kind, CLOSED | set | closed, still in use by a call |
 //! | kind, CLOSED | null | in quarantine |
 //!
-//! *Invariants.* H1: an object is freed only after its word says CLOSED and, after a heavy fence, no thread's word names the block. H2: who sees OPEN after
-//! having named the block may use the object until it clears the name. H3: who clears a name and then sees CLOSED tries to free. *Threads*: all.
+//! *Invariants.* H1: an object is freed only after its word says CLOSED and, after a heavy fence, no thread's word names the block. H2:
+//! who sees OPEN after having named the block may use the object until it clears the name. H3: who clears a name and then sees CLOSED
+//! tries to free. *Threads*: all.
 
 use crate::error::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
@@ -155,7 +157,8 @@ fn block_of<T>(handle: *const T) -> Option<&'static Block> {
     if offset >= bytes || !offset.is_multiple_of(size_of::<Block>()) {
         return None;
     }
-    // SAFETY: a block's address in the usable part of the range, which stays mapped for ever; zeroed pages are valid blocks, all fields are atomics.
+    // SAFETY: a block's address in the usable part of the range, which stays mapped for ever; zeroed pages are valid blocks, all fields
+    // are atomics.
     Some(unsafe { &*handle.cast::<Block>() })
 }
 
@@ -252,7 +255,8 @@ pub(super) fn enter<'a, T: Object>(handle: *const T::C) -> std::result::Result<E
         return Err(if word == T::KIND | CLOSED { Refused::Closed } else { Refused::Foreign });
     }
     let object = block.object.load(Ordering::Relaxed).cast::<T>();
-    // SAFETY: the word says that this is an open T, seen after the block was named in this thread's words: the object stays until `place` is
+    // SAFETY: the word says that this is an open T, seen after the block was named in this thread's words: the object stays until
+    // `place` is
     // dropped (H2), which the result owns.
     Ok(Entered { object: unsafe { &*object }, place })
 }

@@ -1,10 +1,11 @@
 //! What the library says of itself: a callback, or a ring to be polled. Nothing goes to stderr or to a file.
 //!
-//! A listener to the `log` facade, installed when the first handle is made or logging is first asked for. A record goes to the callback, if there is
-//! one, and into the ring, as one line of JSON; a full ring drops its oldest line and counts it.
+//! A listener to the `log` facade, installed when the first handle is made or logging is first asked for. A record goes to the callback,
+//! if there is one, and into the ring, as one line of JSON; a full ring drops its oldest line and counts it.
 //!
-//! *The callback* is called under no lock of this file. A record that is made while the thread is in the callback goes to the ring only, so it cannot recurse. Who
-//! replaces the callback waits until no other thread is in the old one, so that its context can be freed: `runs` counts the threads in it, by parity of its number.
+//! *The callback* is called under no lock of this file. A record that is made while the thread is in the callback goes to the ring only,
+//! so it cannot recurse. Who replaces the callback waits until no other thread is in the old one, so that its context can be freed:
+//! `runs` counts the threads in it, by parity of its number.
 
 use super::bytes::region_slice_t;
 use super::guard::{self, Caller, Outcome};
@@ -56,7 +57,8 @@ pub struct region_log_record_t {
     pub file: region_slice_t,
 }
 
-/// Takes a message. May run on any thread that calls the library, and on the library's own; never under a lock of the library, so it may call it.
+/// Takes a message. May run on any thread that calls the library, and on the library's own; never under a lock of the
+/// library, so it may call it.
 pub type region_log_cb = Option<unsafe extern "C" fn(ctx: *mut c_void, rec: *const region_log_record_t)>;
 
 /// Lines and bytes that the ring holds at most.
@@ -194,8 +196,9 @@ fn quote(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Calls cb for every message up to max_level (REGION_LOG_*). NULL = no callback; max_level then is that of the ring that region_log_poll reads. ctx is passed on. Returns when
-/// no other thread is in the callback that was set before, so its context may be freed then. Do not call it from within a callback that frees its own context. Threads: any.
+/// Calls cb for every message up to max_level (REGION_LOG_*). NULL = no callback; max_level then is that of the ring that
+/// region_log_poll reads. ctx is passed on. Returns when no other thread is in the callback that was set before, so its
+/// context may be freed then. Do not call it from within a callback that frees its own context. Threads: any.
 /// REGION_E_UNSUPPORTED (max_level), E_FORKED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_log_set_callback(cb: region_log_cb, ctx: *mut c_void, max_level: u32) -> region_status {
@@ -228,8 +231,10 @@ pub unsafe extern "C" fn region_log_set_callback(cb: region_log_cb, ctx: *mut c_
     }
 }
 
-/// Takes messages out of a ring that holds the last 1024 (256 KiB): whole lines of JSON {"unix_ns","level","target","message","file","line"}, as many as fit cap bytes, oldest first, not NUL-terminated. *used: bytes filled, 0 =
-/// nothing new. *dropped, may be NULL: messages lost since the last call because the ring was full. Collects at level INFO from the first region_open or call of this on. Threads: any.
+/// Takes messages out of a ring that holds the last 1024 (256 KiB): whole lines of JSON
+/// {"unix_ns","level","target","message","file","line"}, as many as fit cap bytes, oldest first, not NUL-terminated. *used:
+/// bytes filled, 0 = nothing new. *dropped, may be NULL: messages lost since the last call because the ring was full.
+/// Collects at level INFO from the first region_open or call of this on. Threads: any.
 /// REGION_TRUNCATED (the first line does not fit; *used = the bytes it needs), REGION_E_INVALID, E_FORKED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_log_poll(buf: *mut c_void, cap: usize, used: *mut usize, dropped: *mut u64) -> region_status {

@@ -1,4 +1,5 @@
-//! Options of open, writes and reads: C structs, and what they become. Checks only what C cannot say (unknown bits, unknown numbers); bounds are `crate::options`'s.
+//! Options of open, writes and reads: C structs, and what they become. Checks only what C cannot say (unknown bits, unknown numbers);
+//! bounds are `crate::options`'s.
 
 use super::bytes::region_slice_t;
 use super::guard::Caller;
@@ -267,8 +268,8 @@ pub struct region_progress_t {
     pub total: u64,
 }
 
-/// Tells how far a call is; not 0 cancels it. Runs on the calling thread only, at least every 100 ms; may call anything but region_close on the
-/// region in question. p is valid during the callback.
+/// Tells how far a call is; not 0 cancels it. Runs on the calling thread only, at least every 100 ms; may call anything but
+/// region_close on the region in question. p is valid during the callback.
 pub type region_progress_cb = Option<unsafe extern "C" fn(ctx: *mut c_void, p: *const region_progress_t) -> i32>;
 
 /// How a region is opened. NULL, or zeros behind struct_size, mean: as stored where the region exists, the default where it is created.

@@ -1,7 +1,8 @@
-//! The packed formats: many operations, keys or cells in one buffer. The widest door into the library: every length is checked against the buffer.
+//! The packed formats: many operations, keys or cells in one buffer. The widest door into the library: every length is checked against
+//! the buffer.
 //!
-//! Little-endian, no buffer header; a record begins at a multiple of 8 from the buffer's start and is padded with zeros to a multiple of 8. The buffer
-//! itself may lie anywhere. `n` records must fill it exactly.
+//! Little-endian, no buffer header; a record begins at a multiple of 8 from the buffer's start and is padded with zeros to a multiple of
+//! 8. The buffer itself may lie anywhere. `n` records must fill it exactly.
 //!
 //! | op record | | increment record | | key record | | cell record | |
 //! |---|---|---|---|---|---|---|---|
@@ -19,8 +20,9 @@
 //!
 //! A header longer than 40 must hold zeros behind what is known. Flag SAME_ROW (row_len 0): the row of the record before.
 //!
-//! Parsing is two steps: `parse` walks the buffer once, checks every record and notes where each begins; then records are read by index, each length
-//! checked again, so that a buffer that is changed meanwhile gives wrong answers but never a read outside it. The notes live in a vector that the thread keeps; nothing else is allocated.
+//! Parsing is two steps: `parse` walks the buffer once, checks every record and notes where each begins; then records are read by index,
+//! each length checked again, so that a buffer that is changed meanwhile gives wrong answers but never a read outside it. The notes live
+//! in a vector that the thread keeps; nothing else is allocated.
 
 use super::write::{SAME_ROW, mutation};
 use crate::error::{Error, ErrorKind, Result};

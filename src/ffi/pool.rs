@@ -68,7 +68,8 @@ pub struct chunk_pool_stats_t {
 }
 plain!(chunk_pool_options_t, chunk_pool_stats_t);
 
-/// Makes a chunk pool, for region_options_t.chunk_pool. *out: close it with chunk_pool_close; NULL on failure. Threads: any.
+/// Makes a chunk pool, for region_options_t.chunk_pool. *out: close it with chunk_pool_close; NULL on failure. Threads:
+/// any.
 /// REGION_E_INVALID, E_UNSUPPORTED, E_NOMEM, E_FORKED.
 #[must_use]
 #[unsafe(no_mangle)]
@@ -96,7 +97,8 @@ pub unsafe extern "C" fn chunk_pool_create(
     }
 }
 
-/// What a pool has; p NULL: the process's default pool. Threads: any; takes no lock. REGION_E_INVALID, E_HANDLE, E_CLOSED, E_NOMEM, E_FORKED.
+/// What a pool has; p NULL: the process's default pool. Threads: any; takes no lock. REGION_E_INVALID, E_HANDLE, E_CLOSED,
+/// E_NOMEM, E_FORKED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn chunk_pool_stats(p: *const chunk_pool_t, out: *mut chunk_pool_stats_t, err: *mut region_error_t) -> region_status {
     let tell = |pool: &ChunkPool, c: guard::Caller<'_>| {
@@ -124,7 +126,8 @@ pub unsafe extern "C" fn chunk_pool_stats(p: *const chunk_pool_t, out: *mut chun
     unsafe { guard::on::<Pool>("chunk_pool_stats", p, err, |pool, c| tell(&pool.0, c)) }
 }
 
-/// Gives idle chunks back to the system until at most keep_bytes of them are left; p NULL: the process's default pool. Threads: any.
+/// Gives idle chunks back to the system until at most keep_bytes of them are left; p NULL: the process's default pool.
+/// Threads: any.
 /// REGION_E_HANDLE, E_CLOSED, E_NOMEM, E_FORKED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn chunk_pool_trim(p: *mut chunk_pool_t, keep_bytes: u64, err: *mut region_error_t) -> region_status {
@@ -140,7 +143,8 @@ pub unsafe extern "C" fn chunk_pool_trim(p: *mut chunk_pool_t, keep_bytes: u64, 
     unsafe { guard::on::<Pool>("chunk_pool_trim", p, err, |pool, _| trim(&pool.0)) }
 }
 
-/// Lets go of a pool; its memory goes when the last region that uses it is closed. NULL, closed, a forked child: nothing happens. Threads: any.
+/// Lets go of a pool; its memory goes when the last region that uses it is closed. NULL, closed, a forked child: nothing
+/// happens. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn chunk_pool_close(p: *mut chunk_pool_t) {
     // SAFETY: p is the C call's argument.

@@ -71,9 +71,11 @@ pub(super) fn columns<'a>(
     Ok(all)
 }
 
-/// Reads the newest value of a column (of opts->snapshot: the one it shows). val: as described at region_value_t; release it if val->pin is not 0. Unlike
-/// a pointer into a page it stays as it is whatever is written. An absent value: REGION_NOT_FOUND, val->data NULL. Threads: any; waits for no write.
-/// REGION_NOT_FOUND, REGION_E_INVALID, E_UNSUPPORTED, E_NO_FAMILY, E_RANGE, E_IO, E_CORRUPT, E_TIMEOUT, E_NOMEM, E_PANIC, E_HANDLE, E_CLOSED, E_FORKED.
+/// Reads the newest value of a column (of opts->snapshot: the one it shows). val: as described at region_value_t; release
+/// it if val->pin is not 0. Unlike a pointer into a page it stays as it is whatever is written. An absent value:
+/// REGION_NOT_FOUND, val->data NULL. Threads: any; waits for no write.
+/// REGION_NOT_FOUND, REGION_E_INVALID, E_UNSUPPORTED, E_NO_FAMILY, E_RANGE, E_IO, E_CORRUPT, E_TIMEOUT, E_NOMEM, E_PANIC,
+/// E_HANDLE, E_CLOSED, E_FORKED.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_get(
@@ -104,8 +106,8 @@ pub unsafe extern "C" fn region_get(
     }
 }
 
-/// Reads a counter as a number. *value, may be NULL: the counter; 0 with REGION_NOT_FOUND and on failure. *timestamp, may be NULL: of its newest change. Threads: any; waits for
-/// no write. REGION_E_NOT_COUNTER, and as region_get.
+/// Reads a counter as a number. *value, may be NULL: the counter; 0 with REGION_NOT_FOUND and on failure. *timestamp, may
+/// be NULL: of its newest change. Threads: any; waits for no write. REGION_E_NOT_COUNTER, and as region_get.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_counter_get(
@@ -139,9 +141,11 @@ pub unsafe extern "C" fn region_counter_get(
     }
 }
 
-/// Reads many counters: n packed key records (region_pack.h) that fill keys_len bytes. values: n numbers, 0 where there is none. statuses: n, or NULL: REGION_OK, REGION_NOT_FOUND, or
-/// the error of that key. A key that fails makes the call fail with the first such error and its op_index; the other values are still filled in. Without a snapshot each
-/// row is read as region_counter_get does; with one, all at one instant. Threads: any. Returns as region_counter_get, but never REGION_NOT_FOUND.
+/// Reads many counters: n packed key records (region_pack.h) that fill keys_len bytes. values: n numbers, 0 where there is
+/// none. statuses: n, or NULL: REGION_OK, REGION_NOT_FOUND, or the error of that key. A key that fails makes the call fail
+/// with the first such error and its op_index; the other values are still filled in. Without a snapshot each row is read as
+/// region_counter_get does; with one, all at one instant. Threads: any. Returns as region_counter_get, but never
+/// REGION_NOT_FOUND.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_counter_get_packed(
@@ -189,10 +193,11 @@ pub unsafe extern "C" fn region_counter_get_packed(
     }
 }
 
-/// Reads many values into a page of cell records (region_pack.h): n packed key records that fill keys_len bytes; records in input order, flag NOT_FOUND for a value that is
-/// absent. *used: bytes of page filled; *n_done: keys answered. Fewer than n: the page was full; go on with the keys behind. A first value that does not fit: REGION_TRUNCATED, *n_done 0, *used the bytes it needs.
-/// Without a snapshot each row is read as region_get does; with one, all at one instant. Threads: any. Returns as region_get, but never
-/// REGION_NOT_FOUND; on an error *used and *n_done are 0.
+/// Reads many values into a page of cell records (region_pack.h): n packed key records that fill keys_len bytes; records in
+/// input order, flag NOT_FOUND for a value that is absent. *used: bytes of page filled; *n_done: keys answered. Fewer than
+/// n: the page was full; go on with the keys behind. A first value that does not fit: REGION_TRUNCATED, *n_done 0, *used
+/// the bytes it needs. Without a snapshot each row is read as region_get does; with one, all at one instant. Threads: any.
+/// Returns as region_get, but never REGION_NOT_FOUND; on an error *used and *n_done are 0.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_get_packed(
@@ -266,7 +271,8 @@ pub unsafe extern "C" fn region_get_packed(
     }
 }
 
-/// Reads the chosen columns of one row into a page. Not built in this version: REGION_E_UNSUPPORTED. *used and *n_cells are 0. Threads: any.
+/// Reads the chosen columns of one row into a page. Not built in this version: REGION_E_UNSUPPORTED. *used and *n_cells are
+/// 0. Threads: any.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_get_row(

@@ -34,10 +34,12 @@ impl Object for Open {
     }
 }
 
-/// Opens the region in directory path, and creates it with REGION_OPEN_CREATE. *out: close it with region_close; NULL on failure. Blocks while the log is replayed
-/// (opts->progress tells how far, and can cancel). Everything is borrowed for the call. Threads: any.
-/// REGION_E_INVALID (an option out of bounds or other than stored; the message names it), E_UNSUPPORTED, E_NO_REGION, E_EXISTS, E_LOCKED (the message
-/// names the holder), E_CORRUPT (file and offset), E_CANCELLED, E_IO, E_NOSPACE, E_NOMEM, E_TOO_LARGE (the log does not fit memstore_limit), E_HANDLE (chunk_pool), E_FORKED.
+/// Opens the region in directory path, and creates it with REGION_OPEN_CREATE. *out: close it with region_close; NULL on
+/// failure. Blocks while the log is replayed (opts->progress tells how far, and can cancel). Everything is borrowed for the
+/// call. Threads: any.
+/// REGION_E_INVALID (an option out of bounds or other than stored; the message names it), E_UNSUPPORTED, E_NO_REGION,
+/// E_EXISTS, E_LOCKED (the message names the holder), E_CORRUPT (file and offset), E_CANCELLED, E_IO, E_NOSPACE, E_NOMEM,
+/// E_TOO_LARGE (the log does not fit memstore_limit), E_HANDLE (chunk_pool), E_FORKED.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_open(
@@ -79,9 +81,11 @@ pub unsafe extern "C" fn region_open(
 }
 
 /// Closes a region. NULL, a region that is closed, and a forked child: nothing happens, REGION_OK. flags: REGION_CLOSE_*.
-/// REGION_E_BUSY (snapshots or scanners are open; the message says how many) and REGION_E_TIMEOUT (calls are still running): it is open as before.
-/// Every other return, error or not: it is closed, the directory is unlocked, and the handle answers REGION_E_CLOSED. Unless NO_FLUSH, commits of SKIP_WAL are flushed first.
-/// Waits at most timeout_us for running calls; calls that wait in the region return REGION_E_CLOSED. Two threads may close: the second waits for the first. Threads: any.
+/// REGION_E_BUSY (snapshots or scanners are open; the message says how many) and REGION_E_TIMEOUT (calls are still
+/// running): it is open as before. Every other return, error or not: it is closed, the directory is unlocked, and the
+/// handle answers REGION_E_CLOSED. Unless NO_FLUSH, commits of SKIP_WAL are flushed first. Waits at most timeout_us for
+/// running calls; calls that wait in the region return REGION_E_CLOSED. Two threads may close: the second waits for the
+/// first. Threads: any.
 /// REGION_E_INVALID, E_UNSUPPORTED (flags), E_HANDLE, E_BUSY, E_TIMEOUT, E_IO, E_NOSPACE, E_POISONED, E_PANIC.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_close(r: *mut region_t, flags: u32, timeout_us: u64, err: *mut region_error_t) -> region_status {
@@ -115,7 +119,8 @@ pub unsafe extern "C" fn region_destroy(path: *const c_char, err: *mut region_er
     unsafe { guard::plain("region_destroy", err, |c| Region::destroy(c.path(path)?).map(|()| Outcome::OK)) }
 }
 
-/// The id of a family: what every other call takes. Ids are stored and never used again. *id: 0 if there is none. Threads: any.
+/// The id of a family: what every other call takes. Ids are stored and never used again. *id: 0 if there is none. Threads:
+/// any.
 /// REGION_NOT_FOUND, REGION_E_INVALID, E_HANDLE, E_CLOSED, E_FORKED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_family_id(
@@ -139,7 +144,8 @@ pub unsafe extern "C" fn region_family_id(
     }
 }
 
-/// Creates a family, or changes the settings that are not 0. *id, may be NULL: its id, durable at return; 0 on failure. Threads: any.
+/// Creates a family, or changes the settings that are not 0. *id, may be NULL: its id, durable at return; 0 on failure.
+/// Threads: any.
 /// REGION_E_INVALID, E_UNSUPPORTED, E_READONLY, E_POISONED, E_IO, E_NOSPACE, E_HANDLE, E_CLOSED, E_FORKED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_family_set(
@@ -161,15 +167,17 @@ pub unsafe extern "C" fn region_family_set(
     }
 }
 
-/// Drops a family with all its cells. Threads: any. REGION_E_NO_FAMILY, E_READONLY, E_POISONED, E_IO, E_NOSPACE, E_HANDLE, E_CLOSED, E_FORKED.
+/// Drops a family with all its cells. Threads: any. REGION_E_NO_FAMILY, E_READONLY, E_POISONED, E_IO, E_NOSPACE, E_HANDLE,
+/// E_CLOSED, E_FORKED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_family_drop(r: *mut region_t, id: u32, err: *mut region_error_t) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe { guard::on::<Open>("region_family_drop", r, err, |open, _| open.region.family_drop(FamilyId(id)).map(|()| Outcome::OK)) }
 }
 
-/// The family with the smallest id above after_id: begin with 0. *id and *out: its id and settings, either may be NULL; out->name is valid until
-/// region_close. REGION_DONE at the end, with *id = 0. Threads: any. REGION_E_INVALID, E_HANDLE, E_CLOSED, E_FORKED.
+/// The family with the smallest id above after_id: begin with 0. *id and *out: its id and settings, either may be NULL;
+/// out->name is valid until region_close. REGION_DONE at the end, with *id = 0. Threads: any. REGION_E_INVALID, E_HANDLE,
+/// E_CLOSED, E_FORKED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_family_next(
     r: *mut region_t,
@@ -204,8 +212,9 @@ pub unsafe extern "C" fn region_family_next(
     }
 }
 
-/// Everything that is set, as JSON: keys with types, defaults and values, and the families. json gets at most cap bytes with NUL; *len (may be NULL) the
-/// whole length without NUL. json may be NULL when cap is 0. Threads: any. REGION_TRUNCATED, REGION_E_INVALID, E_HANDLE, E_CLOSED, E_FORKED.
+/// Everything that is set, as JSON: keys with types, defaults and values, and the families. json gets at most cap bytes
+/// with NUL; *len (may be NULL) the whole length without NUL. json may be NULL when cap is 0. Threads: any.
+/// REGION_TRUNCATED, REGION_E_INVALID, E_HANDLE, E_CLOSED, E_FORKED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_describe(
     r: *mut region_t,
@@ -218,7 +227,8 @@ pub unsafe extern "C" fn region_describe(
     unsafe { guard::on::<Open>("region_describe", r, err, |open, c| fill_text(c, json, cap, len, &open.region.describe()?, "json")) }
 }
 
-/// What the last recovery found, as JSON; buffer as in region_describe. Threads: any. REGION_TRUNCATED, REGION_E_INVALID, E_HANDLE, E_CLOSED, E_FORKED.
+/// What the last recovery found, as JSON; buffer as in region_describe. Threads: any. REGION_TRUNCATED, REGION_E_INVALID,
+/// E_HANDLE, E_CLOSED, E_FORKED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_recovery_report(
     r: *mut region_t,

@@ -1,7 +1,7 @@
 //! Snapshots and scanners. A scanner's `next` lends a cell, `next_page` packs many into the caller's buffer.
 //!
-//! A cell that no longer fits a page waits in the scanner's *stash*, as a packed record that always carries its row; with WHOLE_ROWS a whole row does. `next` and `next_page` first take what
-//! waits there, so they may be mixed.
+//! A cell that no longer fits a page waits in the scanner's *stash*, as a packed record that always carries its row; with WHOLE_ROWS a
+//! whole row does. `next` and `next_page` first take what waits there, so they may be mixed.
 
 use super::bytes::region_slice_t;
 use super::guard::{self, Answer, Caller, Outcome};
@@ -139,8 +139,9 @@ impl Object for Snap {
     }
 }
 
-/// Fixes one instant of the whole region: reads and scans with it see every write that returned before, and no later one. May wait for writes that began before it, and for one sync. *out: close it with
-/// region_snapshot_close; NULL on failure. It keeps old versions alive and the region open (REGION_E_BUSY from region_close). Threads: any.
+/// Fixes one instant of the whole region: reads and scans with it see every write that returned before, and no later one.
+/// May wait for writes that began before it, and for one sync. *out: close it with region_snapshot_close; NULL on failure.
+/// It keeps old versions alive and the region open (REGION_E_BUSY from region_close). Threads: any.
 /// REGION_E_INVALID, E_TIMEOUT, E_NOMEM, E_PANIC, E_HANDLE, E_CLOSED, E_FORKED.
 #[must_use]
 #[unsafe(no_mangle)]
@@ -385,8 +386,9 @@ impl Page {
     }
 }
 
-/// Opens a scan. It sees one instant: opts->snapshot, or that of the call, which then may wait as region_snapshot_open does. scan NULL: everything. *out: close it
-/// with region_scanner_close; NULL on failure. Everything is borrowed for the call. Threads: any; the scanner then is used by one thread at a time.
+/// Opens a scan. It sees one instant: opts->snapshot, or that of the call, which then may wait as region_snapshot_open
+/// does. scan NULL: everything. *out: close it with region_scanner_close; NULL on failure. Everything is borrowed for the
+/// call. Threads: any; the scanner then is used by one thread at a time.
 /// REGION_E_INVALID, E_UNSUPPORTED, E_NO_FAMILY, E_TIMEOUT, E_NOMEM, E_PANIC, E_HANDLE, E_CLOSED, E_FORKED.
 #[must_use]
 #[unsafe(no_mangle)]
@@ -439,8 +441,9 @@ fn with_state(scan: &Scan, c: Caller<'_>, f: impl FnOnce(&mut State, Caller<'_>)
     }
 }
 
-/// The next cell. *cell points into the scanner: valid until its next call of any kind. cell_size: sizeof(region_cell_t). REGION_DONE at the end; damage is an error,
-/// never an early end. Threads: one at a time. REGION_DONE, REGION_E_INVALID, E_IO, E_CORRUPT, E_TIMEOUT, E_NOMEM, E_BUSY (another thread is using it), E_PANIC, E_HANDLE, E_CLOSED, E_FORKED.
+/// The next cell. *cell points into the scanner: valid until its next call of any kind. cell_size: sizeof(region_cell_t).
+/// REGION_DONE at the end; damage is an error, never an early end. Threads: one at a time. REGION_DONE, REGION_E_INVALID,
+/// E_IO, E_CORRUPT, E_TIMEOUT, E_NOMEM, E_BUSY (another thread is using it), E_PANIC, E_HANDLE, E_CLOSED, E_FORKED.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_scanner_next(
@@ -473,9 +476,11 @@ pub unsafe extern "C" fn region_scanner_next(
     }
 }
 
-/// The next cells as packed records (region_pack.h): as many as fit cap bytes, with REGION_SCAN_WHOLE_ROWS whole rows only. *used: bytes filled; *n_cells: records. A first record (row) that
-/// does not fit: REGION_TRUNCATED, *n_cells 0, *used the bytes it needs; call again with a larger page. REGION_DONE, with both 0, at the end. May be mixed with region_scanner_next.
-/// Threads: one at a time. Returns as region_scanner_next, and REGION_E_TOO_LARGE (a row of more than 256 MiB with WHOLE_ROWS).
+/// The next cells as packed records (region_pack.h): as many as fit cap bytes, with REGION_SCAN_WHOLE_ROWS whole rows only.
+/// *used: bytes filled; *n_cells: records. A first record (row) that does not fit: REGION_TRUNCATED, *n_cells 0, *used the
+/// bytes it needs; call again with a larger page. REGION_DONE, with both 0, at the end. May be mixed with
+/// region_scanner_next. Threads: one at a time. Returns as region_scanner_next, and REGION_E_TOO_LARGE (a row of more than
+/// 256 MiB with WHOLE_ROWS).
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_scanner_next_page(
@@ -508,7 +513,8 @@ pub unsafe extern "C" fn region_scanner_next_page(
     }
 }
 
-/// Goes to the first row at or behind row (REVERSE: at or before), within the scan's bounds. Threads: one at a time. Returns as region_scanner_next.
+/// Goes to the first row at or behind row (REVERSE: at or before), within the scan's bounds. Threads: one at a time.
+/// Returns as region_scanner_next.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_scanner_seek(
     s: *mut region_scanner_t,

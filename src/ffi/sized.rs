@@ -1,17 +1,16 @@
 //! Structs that grow: the rules of `struct_size` and of element sizes, in one place.
 //!
-//! Input: zeros stand for defaults. Shorter than ours: an old caller, the missing tail is zero. Longer: a new caller, whose tail must be zero; else it asks for something that this version
-//! does not know: `Unsupported`, naming the struct and the byte. A size that is no multiple of 8 or that holds no field is `Invalid`: every released size is a multiple of 8, so fields are never
-//! cut in half. Output: what fits is written, a longer struct's tail is zeroed.
+//! Input: zeros stand for defaults. Shorter than ours: an old caller, the missing tail is zero. Longer: a new caller, whose tail must be
+//! zero; else it asks for something that this version does not know: `Unsupported`, naming the struct and the byte. A size that is no
+//! multiple of 8 or that holds no field is `Invalid`: every released size is a multiple of 8, so fields are never cut in half. Output:
+//! what fits is written, a longer struct's tail is zeroed.
 
 use super::guard::{Caller, missing};
 use crate::error::{Error, ErrorKind, Result};
 use std::ffi::c_void;
 
-/// A C struct or number for which every bit pattern is a value, all zeros among them.
-///
-/// # Safety
-/// `repr(C)`; integers, raw pointers, optional function pointers and such structs only.
+/// A C struct or number for which every bit pattern is a value, all zeros among them.  # Safety `repr(C)`; integers, raw
+/// pointers, optional function pointers and such structs only.
 pub(super) unsafe trait Plain: Copy {}
 
 macro_rules! plain {
@@ -82,7 +81,8 @@ pub(super) fn read_sized<P: Plain>(c: Caller<'_>, p: *const P, name: &'static st
     }
 }
 
-/// Writes an output of which the caller has `size` bytes; at least `least` must be there. The first `keep` bytes stay as the caller set them.
+/// Writes an output of which the caller has `size` bytes; at least `least` must be there. The first `keep` bytes stay as
+/// the caller set them.
 pub(super) fn write<P: Plain>(
     c: Caller<'_>,
     p: *mut P,

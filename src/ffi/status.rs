@@ -4,8 +4,8 @@ use super::guard::Caller;
 use crate::error::{Error, ErrorKind};
 use std::ffi::{CStr, c_char};
 
-/// What a call returns: 0 ok; above 0 an outcome in which everything asked was done or deliberately not done; below 0 an error.
-/// Partial success is an error, so `rc < 0` finds every lost write.
+/// What a call returns: 0 ok; above 0 an outcome in which everything asked was done or deliberately not done; below 0 an
+/// error. Partial success is an error, so `rc < 0` finds every lost write.
 pub type region_status = i32;
 
 /// The values of region_status. Names and numbers never change.
@@ -96,8 +96,9 @@ pub enum region_error_flags {
 /// Bytes of a message with its NUL.
 pub const REGION_ERROR_MSG_MAX: usize = 256;
 
-/// What went wrong. Owned by the caller: nothing to free. Set struct_size once (REGION_ERROR_INIT, region_error_init); one struct may be used
-/// for any number of calls, one after another. Written only when a call does not return 0 (above 0: status and op_index only).
+/// What went wrong. Owned by the caller: nothing to free. Set struct_size once (REGION_ERROR_INIT, region_error_init); one
+/// struct may be used for any number of calls, one after another. Written only when a call does not return 0 (above 0:
+/// status and op_index only).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct region_error_t {
@@ -197,8 +198,8 @@ const fn name_of(status: region_status) -> Option<&'static CStr> {
     })
 }
 
-/// The name of a status, as in "REGION_E_TIMEOUT"; "REGION_E_?" for a number that is none. The text is static. Threads: any. Never fails, also
-/// after fork.
+/// The name of a status, as in "REGION_E_TIMEOUT"; "REGION_E_?" for a number that is none. The text is static. Threads:
+/// any. Never fails, also after fork.
 #[unsafe(no_mangle)]
 pub extern "C" fn region_status_name(s: region_status) -> *const c_char {
     name_of(s).unwrap_or(c"REGION_E_?").as_ptr()

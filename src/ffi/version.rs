@@ -18,10 +18,10 @@ const fn number(text: &str) -> u32 {
 }
 
 /// Number of the interface: that of the soname. Functions and fields are only ever added within one number.
-pub(super) const ABI: u32 = 0;
+pub const ABI: u32 = 0;
 
 /// Interface numbers and layout hashes of the headers that this library still serves. Only grows; the last is that of today.
-pub(super) const SERVED: &[(u32, &CStr)] = &[(0, c"LAYOUT")];
+pub(super) const SERVED: &[(u32, &CStr)] = &[(0, c"59d2add5ff232483")];
 
 /// The library's version as a number: major<<24 | minor<<16 | patch<<8. Compare with REGION_VERSION. Threads: any. Never fails.
 #[unsafe(no_mangle)]
@@ -44,7 +44,8 @@ pub extern "C" fn region_build_info() -> *const c_char {
     TEXT.as_ptr().cast()
 }
 
-/// Does this library serve programs and bindings made from a header with this REGION_ABI_VERSION and REGION_LAYOUT_HASH? Call it once at start. Threads: any.
+/// Does this library serve programs and bindings made from a header with this REGION_ABI_VERSION and REGION_LAYOUT_HASH?
+/// Call it once at start. Threads: any.
 /// REGION_OK, REGION_E_ABI (the message names both sides), REGION_E_INVALID, E_FORKED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_abi_check(abi_version: u32, layout_hash: *const c_char, err: *mut region_error_t) -> region_status {
@@ -68,3 +69,13 @@ pub unsafe extern "C" fn region_abi_check(abi_version: u32, layout_hash: *const 
         })
     }
 }
+
+/// The layout of today, as in the header.
+pub fn layout_hash() -> &'static str {
+    SERVED.last().and_then(|(_, layout)| layout.to_str().ok()).unwrap_or("")
+}
+
+#[cfg(test)]
+mod layout;
+#[cfg(test)]
+mod tests;

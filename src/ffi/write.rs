@@ -163,15 +163,19 @@ fn check(flags: u32) -> Result<Op> {
     Ok(Op::Check { how, as_counter: flags & i64_bit != 0 })
 }
 
-/// Stands in for an element that cannot be read any more, since the caller changed it during the call: refused by the core, as a row cannot be empty.
+/// Stands in for an element that cannot be read any more, since the caller changed it during the call: refused by the core,
+/// as a row cannot be empty.
 pub(super) const NOTHING: Mutation<'static> =
     Mutation { op: Op::Delete, family: 0, row: b"", qual: b"", value: b"", delta: 0, timestamp: 0 };
 
-/// Adds delta to a counter, atomically. An absent counter is 0; a value that is not 8 bytes is REGION_E_NOT_COUNTER; the sum wraps unless REGION_W_CHECK_OVERFLOW.
-/// Delta 0 reads an existing counter and creates an absent one. *value, may be NULL: the counter after it (before it with REGION_W_RETURN_OLD); 0 on failure. Pointers are borrowed for the call.
-/// Threads: any; waits for another write of this row only. On an error nothing was changed, REGION_E_OUTCOME_UNKNOWN excepted.
-/// REGION_NOT_APPLIED (a bound; *value = current), REGION_E_INVALID, E_UNSUPPORTED, E_NO_FAMILY, E_NOT_COUNTER, E_OVERFLOW, E_RANGE, E_TOO_LARGE, E_BUSY, E_TIMEOUT,
-/// E_OUTCOME_UNKNOWN, E_NOSPACE, E_IO, E_READONLY, E_POISONED, E_PANIC, E_HANDLE, E_CLOSED, E_FORKED.
+/// Adds delta to a counter, atomically. An absent counter is 0; a value that is not 8 bytes is REGION_E_NOT_COUNTER; the
+/// sum wraps unless REGION_W_CHECK_OVERFLOW. Delta 0 reads an existing counter and creates an absent one. *value, may be
+/// NULL: the counter after it (before it with REGION_W_RETURN_OLD); 0 on failure. Pointers are borrowed for the call.
+/// Threads: any; waits for another write of this row only. On an error nothing was changed, REGION_E_OUTCOME_UNKNOWN
+/// excepted.
+/// REGION_NOT_APPLIED (a bound; *value = current), REGION_E_INVALID, E_UNSUPPORTED, E_NO_FAMILY, E_NOT_COUNTER, E_OVERFLOW,
+/// E_RANGE, E_TOO_LARGE, E_BUSY, E_TIMEOUT, E_OUTCOME_UNKNOWN, E_NOSPACE, E_IO, E_READONLY, E_POISONED, E_PANIC, E_HANDLE,
+/// E_CLOSED, E_FORKED.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_increment(
@@ -231,8 +235,9 @@ impl IncrementColumns for Columns<'_> {
     }
 }
 
-/// Adds to several counters of one row, all of them or none, in one commit. Values in input order: values has n elements, or is NULL; untouched on an error.
-/// A bound that one column does not meet refuses the whole call (REGION_NOT_APPLIED). err->op_index: the column that failed. Else as region_increment.
+/// Adds to several counters of one row, all of them or none, in one commit. Values in input order: values has n elements,
+/// or is NULL; untouched on an error. A bound that one column does not meet refuses the whole call (REGION_NOT_APPLIED).
+/// err->op_index: the column that failed. Else as region_increment.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_increment_row(
@@ -345,8 +350,9 @@ fn region_status_text(kind: ErrorKind) -> String {
     format!("{:?}", status_of(kind))
 }
 
-/// Many increments of any rows in one call: n packed records (region_pack.h) that fill incs_len bytes. Results in input order: results has n elements of
-/// result_size bytes, or is NULL. Returns and results as region_batch_mutate; consecutive records of one row form a group. Else as region_increment.
+/// Many increments of any rows in one call: n packed records (region_pack.h) that fill incs_len bytes. Results in input
+/// order: results has n elements of result_size bytes, or is NULL. Returns and results as region_batch_mutate; consecutive
+/// records of one row form a group. Else as region_increment.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_increment_packed(
@@ -406,12 +412,13 @@ impl Mutations for Array<'_> {
     }
 }
 
-/// Many changes in one call. Consecutive elements of the same row form a group: one atomic change of the row, in the order given. Rows are independent
-/// unless REGION_W_ATOMIC. results: n elements of result_size bytes, or NULL; in a failed group the failing element has the reason, the others REGION_E_NOT_RUN. They are written whenever the
-/// arguments are in order, whatever is returned. Pointers are borrowed for the call. Threads: any.
-/// REGION_OK: every element applied. REGION_NOT_APPLIED: none failed, at least one check or bound was not met, its group changed nothing. REGION_E_PARTIAL: some groups
-/// applied, some failed. Any other error: nothing of the call was applied, REGION_E_OUTCOME_UNKNOWN excepted. err->op_index: the first failure.
-/// Else as region_increment.
+/// Many changes in one call. Consecutive elements of the same row form a group: one atomic change of the row, in the order
+/// given. Rows are independent unless REGION_W_ATOMIC. results: n elements of result_size bytes, or NULL; in a failed group
+/// the failing element has the reason, the others REGION_E_NOT_RUN. They are written whenever the arguments are in order,
+/// whatever is returned. Pointers are borrowed for the call. Threads: any.
+/// REGION_OK: every element applied. REGION_NOT_APPLIED: none failed, at least one check or bound was not met, its group
+/// changed nothing. REGION_E_PARTIAL: some groups applied, some failed. Any other error: nothing of the call was applied,
+/// REGION_E_OUTCOME_UNKNOWN excepted. err->op_index: the first failure. Else as region_increment.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_batch_mutate(
@@ -476,7 +483,8 @@ fn run(open: &Open, ops: &dyn Mutations, write: &Write<'_>, mut results: Results
     results.finish(outcome)
 }
 
-/// Stores a value. Pointers are borrowed for the call. Threads: any. Returns as region_increment, but for NOT_APPLIED, NOT_COUNTER and OVERFLOW.
+/// Stores a value. Pointers are borrowed for the call. Threads: any. Returns as region_increment, but for NOT_APPLIED,
+/// NOT_COUNTER and OVERFLOW.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_put(
@@ -505,8 +513,9 @@ pub unsafe extern "C" fn region_put(
     }
 }
 
-/// Deletes. op: REGION_OP_DELETE (0 = the same: all versions of the column), DELETE_VERSION, DELETE_FAMILY, DELETE_FAMILY_VERSION or DELETE_ROW. It hides what was
-/// written before it, never what is written after it. Pointers are borrowed for the call. Threads: any. Returns as region_put.
+/// Deletes. op: REGION_OP_DELETE (0 = the same: all versions of the column), DELETE_VERSION, DELETE_FAMILY,
+/// DELETE_FAMILY_VERSION or DELETE_ROW. It hides what was written before it, never what is written after it. Pointers are
+/// borrowed for the call. Threads: any. Returns as region_put.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_delete(
@@ -537,8 +546,8 @@ pub unsafe extern "C" fn region_delete(
     }
 }
 
-/// Adds bytes to the end of a value; an absent one is empty. *new_value, may be NULL: the whole new value, as region_get fills it. Not built in this
-/// version: REGION_E_UNSUPPORTED. Threads: any. Returns as region_put.
+/// Adds bytes to the end of a value; an absent one is empty. *new_value, may be NULL: the whole new value, as region_get
+/// fills it. Not built in this version: REGION_E_UNSUPPORTED. Threads: any. Returns as region_put.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_append(
@@ -578,8 +587,9 @@ pub unsafe extern "C" fn region_append(
     }
 }
 
-/// Waits until a commit, and with it every earlier one, is on stable storage. commit_seq: from region_commit_info_t, or err->commit_seq of
-/// REGION_E_OUTCOME_UNKNOWN. Threads: any. REGION_E_INVALID (0, or a number that was not given), E_TIMEOUT (wait again), E_POISONED (it may be lost), E_HANDLE, E_CLOSED, E_FORKED.
+/// Waits until a commit, and with it every earlier one, is on stable storage. commit_seq: from region_commit_info_t, or
+/// err->commit_seq of REGION_E_OUTCOME_UNKNOWN. Threads: any. REGION_E_INVALID (0, or a number that was not given),
+/// E_TIMEOUT (wait again), E_POISONED (it may be lost), E_HANDLE, E_CLOSED, E_FORKED.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_wait_durable(

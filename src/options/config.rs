@@ -1,7 +1,9 @@
 //! The `config` text: `key=value` pairs with commas between, and the table of what the keys are.
 //!
-//! Every knob is one number to this file: a choice is its index, a switch 0 or 1. Grammar: pairs are separated by commas or line ends; blanks around
-//! keys and values do not count; empty pairs are skipped; `#` starts a comment up to the end of the line, so that a file can be passed as it is. Bytes take the suffixes k, m, g, t (of 1024).
+//! Every knob is one number to this file: a choice is its index, a switch 0 or 1. Grammar: pairs are separated by commas or line ends;
+//! blanks around
+//! keys and values do not count; empty pairs are skipped; `#` starts a comment up to the end of the line, so that a file can be passed
+//! as it is. Bytes take the suffixes k, m, g, t (of 1024).
 
 use super::{Settings, TickPolicy, WalIo};
 use crate::clock::ClockUnit;
@@ -257,7 +259,8 @@ fn unknown<'a>(what: &str, word: &str, known: impl Iterator<Item = &'a str> + Cl
     Error::new(ErrorKind::Unsupported, format!("{what}: {word:?} is not known; {help}"))
 }
 
-/// How many characters must be typed, deleted or replaced to turn one word into the other. Words longer than any key are far from all of them.
+/// How many characters must be typed, deleted or replaced to turn one word into the other. Words longer than any key are far from all of
+/// them.
 fn distance(a: &str, b: &str) -> usize {
     if a.len() > 64 {
         return usize::MAX;
