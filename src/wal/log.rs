@@ -195,7 +195,10 @@ impl Log {
     /// Makes everything durable, ends the log with a PAD, stops the threads and removes segments that were prepared for nothing. Nothing can be appended afterwards.
     pub fn close(&self) -> Result<()> {
         let core = &*self.core;
-        let synced = core.group.sync_with_pad(core, &core.health);
+        // First what was appended, so that the PAD can say that it is durable; then the PAD.
+        let last = core.appender.end().last;
+        let synced = core.group.wait_for_durable(core, &core.health, last, &mut Timeout::forever());
+        let synced = synced.and_then(|()| if core.appender.wants_pad() { core.group.sync_with_pad(core, &core.health) } else { Ok(()) });
         // Between the PAD and here nobody appends: the region has let all calls end.
         core.appender.close();
         self.stop();

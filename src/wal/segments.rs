@@ -130,6 +130,9 @@ impl Workshop {
         let numbered = self.segment_path(number);
         self.env.rename(&path, &numbered).map_err(|e| Error::io(format!("rename {} to {}", path.display(), numbered.display()), &e))?;
         self.env.sync_dir(&self.options.dir).map_err(|e| Error::io(format!("sync directory {}", self.options.dir.display()), &e))?;
+        // Opened again under the name that it keeps: errors of the environment name it.
+        drop(file);
+        let file = self.env.open(&numbered, true).map_err(|e| Error::io(format!("open {}", numbered.display()), &e))?;
         self.dress(file, &numbered, number, bytes, salt)
     }
 

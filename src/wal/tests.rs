@@ -86,7 +86,8 @@ impl Rig {
                     let mut cells = row.cells();
                     let cell = cells.next().unwrap();
                     assert_eq!((cell.row, cell.family, cells.next()), (row.key, FAMILY, None));
-                    let value = i64::from_be_bytes(cell.value.try_into().unwrap());
+                    // Of other cells than counters the length.
+                    let value = cell.value.try_into().map_or(cell.value.len() as i64, i64::from_be_bytes);
                     entries.push(Entry { number: record.number.0, row: row.key.to_vec(), value, position: record.position });
                 }
                 Ok(())
