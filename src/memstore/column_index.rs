@@ -23,6 +23,7 @@
 //! Files: `node.rs` layout and latch, `window.rs` shared part and windows, `split.rs` splits, `cursor.rs` scans.
 
 mod cursor;
+mod flaw;
 mod node;
 mod split;
 mod window;
@@ -31,6 +32,7 @@ use crate::ids::FamilyId;
 use crate::mslab::{Arena, NoMemory};
 use crate::sync::{Arc, spin_loop, thread as threads};
 pub use cursor::Cursor;
+use flaw::Flaw;
 use node::{Child, FAN_OUT, Inner, Leaf, Node, Spares, prefetch_node};
 use std::cmp::Ordering;
 use std::ptr::NonNull;
@@ -68,8 +70,6 @@ pub struct ColumnIndex<K> {
     arena: Arc<Arena>,
     /// Nodes that a lost race left over.
     spares: Spares,
-    #[cfg(loom)]
-    pub(super) flaw: models::Flaw,
 }
 
 // SAFETY: `root` points to memory that `arena` keeps; nodes are made of atomics only.
@@ -101,14 +101,7 @@ impl<K: KeyOf> ColumnIndex<K> {
         let leaf = node::new_leaf(&arena, thread).ok_or(NoMemory)?;
         // SAFETY: just made; the arena is kept by the value returned.
         unsafe { root.as_ref() }.set_child(0, Child::Leaf(unsafe_ref(leaf)));
-        Ok(Self {
-            root,
-            keys,
-            arena,
-            spares: Spares::new(),
-            #[cfg(loom)]
-            flaw: models::Flaw::None,
-        })
+        Ok(Self { root, keys, arena, spares: Spares::new() })
     }
     /// Adds a column. The key must not be there yet: the caller owns the row's lock and has looked.
     ///
@@ -199,11 +192,7 @@ impl<K: KeyOf> ColumnIndex<K> {
         let node = child.node();
         prefetch_node(child);
         let seen = node.read_version();
-        #[cfg(loom)]
-        if self.flaw == models::Flaw::ParentUnchecked {
-            return Some((node, seen));
-        }
-        inner.unchanged(version).then_some((node, seen))
+        (flaw::is(Flaw::ParentUnchecked) || inner.unchanged(version)).then_some((node, seen))
     }
     /// Where `key` is in `node`; worth something only once the node's version is looked at again.
     fn locate(&self, node: &Node, key: ColumnKey<'_>) -> Place {
