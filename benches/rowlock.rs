@@ -1,8 +1,9 @@
 //! Row locks: lock and unlock of one row and of sorted batches, over threads and row choices.
 //!
 //! `cargo bench --bench rowlock` first prints a table (threads by workload; operations per second over all threads, and percentiles of one
-//! lock + unlock with a tick set), then runs criterion on the one-thread cases. `ROWLOCK_TABLE=0` leaves the table out, `ROWLOCK_SECONDS`
-//! sets the time per cell. With more threads than cores the highest percentiles are the scheduler's, not the lock's.
+//! lock + unlock with a tick set; `M/cpu-s` divides by processor time and `cores` is how many the process got, so that a busy machine shows),
+//! then runs criterion on the one-thread cases. `ROWLOCK_TABLE=0` leaves the table out, `ROWLOCK_SECONDS`
+//! sets the time per cell, `ROWLOCK_ROWS` picks the row choices whose name contains it. With more threads than cores the highest percentiles are the scheduler's, not the lock's.
 
 use criterion::{BatchSize, Criterion};
 use hdrhistogram::Histogram;
@@ -65,12 +66,29 @@ enum Load<'a> {
 struct Outcome {
     rows: u64,
     nanos: Histogram<u64>,
+    // Each thread's own: with more threads than cores the main thread is scheduled long after the first worker, and would time too little.
+    started: Instant,
+    ended: Instant,
+}
+
+/// Up to a minute. A histogram without bounds would start tiny and clip what is recorded saturating.
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 60_000_000_000, 3).unwrap()
+}
+
+/// Processor seconds of this process so far, in steps of 10 ms: other programs on the machine do not count. 0 where there is no /proc.
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
+    let ticks = |n: usize| fields.get(n).and_then(|f| f.parse::<f64>().ok()).unwrap_or(0.0);
+    (ticks(11) + ticks(12)) / 100.0
 }
 
 /// One thread's work until `stop`. Every 16th operation is timed (each batch), so that reading the clock does not set the pace.
 fn work(table: &RowLockTable, load: Load<'_>, seed: u64, stop: &AtomicBool) -> Outcome {
     let mut random = Random(seed);
-    let mut out = Outcome { rows: 0, nanos: Histogram::new(3).unwrap() };
+    let started = Instant::now();
+    let mut out = Outcome { rows: 0, nanos: histogram(), started, ended: started };
     let mut list = Vec::new();
     let mut scratch = LockScratch::default();
     let mut at = random.below(1 << 18) as usize;
@@ -105,13 +123,15 @@ fn work(table: &RowLockTable, load: Load<'_>, seed: u64, stop: &AtomicBool) -> O
         }
         out.rows += 16;
     }
+    out.ended = Instant::now();
     out
 }
 
 fn cell(name: &str, threads: u64, load: Load<'_>, seconds: f64) {
     let table = RowLockTable::new(BUCKETS_LOG2);
     let (stop, start) = (AtomicBool::new(false), Barrier::new(threads as usize + 1));
-    let (rows, nanos, took) = std::thread::scope(|s| {
+    let cpu = cpu_seconds();
+    let outcomes: Vec<Outcome> = std::thread::scope(|s| {
         let workers: Vec<_> = (1..=threads)
             .map(|t| {
                 let (table, stop, start) = (&table, &stop, &start);
@@ -122,22 +142,22 @@ fn cell(name: &str, threads: u64, load: Load<'_>, seconds: f64) {
             })
             .collect();
         start.wait();
-        let started = Instant::now();
         std::thread::sleep(Duration::from_secs_f64(seconds));
         stop.store(true, Ordering::Relaxed);
-        let took = started.elapsed();
-        let mut all = Outcome { rows: 0, nanos: Histogram::new(3).unwrap() };
-        for w in workers {
-            let one = w.join().unwrap();
-            all.rows += one.rows;
-            all.nanos.add(one.nanos).unwrap();
-        }
-        (all.rows, all.nanos, took)
+        workers.into_iter().map(|w| w.join().unwrap()).collect()
     });
+    let cpu = cpu_seconds() - cpu;
+    let started = outcomes.iter().map(|o| o.started).min().unwrap();
+    let took = outcomes.iter().map(|o| o.ended).max().unwrap() - started;
+    let rows: u64 = outcomes.iter().map(|o| o.rows).sum();
+    let mut nanos = histogram();
+    outcomes.into_iter().for_each(|o| nanos.add(o.nanos).unwrap());
     let stats = table.stats();
     println!(
-        "| {name:<14} | {threads:>3} | {:>7.2} | {:>9} | {:>9} | {:>10} | {:>11} | {:>9} | {:>8} | {:>6} |",
+        "| {name:<14} | {threads:>3} | {:>7.2} | {:>7.2} | {:>4.2} | {:>9} | {:>9} | {:>10} | {:>11} | {:>9} | {:>8} | {:>6} |",
         rows as f64 / took.as_secs_f64() / 1e6,
+        rows as f64 / cpu / 1e6,
+        cpu / took.as_secs_f64(),
         nanos.value_at_quantile(0.5),
         nanos.value_at_quantile(0.99),
         nanos.value_at_quantile(0.999),
@@ -151,8 +171,10 @@ fn cell(name: &str, threads: u64, load: Load<'_>, seconds: f64) {
 fn table_of_numbers() {
     let seconds = std::env::var("ROWLOCK_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(1.0);
     let zipf = zipf_rows();
-    println!("| rows           | thr |  M rows/s |   p50 ns |    p99 ns |   p99.9 ns |      max ns |     waits |   sleeps | handed |");
-    println!("|---|---|---|---|---|---|---|---|---|---|");
+    println!(
+        "| rows           | thr |  M rows/s | M/cpu-s | cores |   p50 ns |    p99 ns |   p99.9 ns |      max ns |     waits |   sleeps | handed |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
     let loads = [
         ("uniform 1 M", Load::Uniform(MILLION)),
         ("uniform 100 k", Load::Uniform(100_000)),
@@ -161,7 +183,8 @@ fn table_of_numbers() {
         ("10 sorted", Load::Batch(10)),
         ("1,000 sorted", Load::Batch(1_000)),
     ];
-    for (name, load) in loads {
+    let only = std::env::var("ROWLOCK_ROWS").unwrap_or_default();
+    for (name, load) in loads.into_iter().filter(|l| l.0.contains(&only)) {
         for threads in [1, 2, 8, 100] {
             cell(name, threads, load, seconds);
         }

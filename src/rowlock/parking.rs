@@ -42,10 +42,14 @@ pub(super) struct Found {
 }
 
 /// The queues. parking_lot_core's are global; this stands for them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Lot;
 
 impl Lot {
+    pub(super) fn new() -> Self {
+        Self
+    }
+
     pub(super) fn park(
         &self,
         key: usize,

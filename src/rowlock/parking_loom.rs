@@ -53,13 +53,11 @@ pub(super) struct Lot {
     fair: AtomicBool,
 }
 
-impl Default for Lot {
-    fn default() -> Self {
+impl Lot {
+    pub(super) fn new() -> Self {
         Self { queue: Mutex::new(Queue::default()), fair: AtomicBool::new(false) }
     }
-}
 
-impl Lot {
     pub(super) fn set_fair(&self, fair: bool) {
         self.fair.store(fair, Ordering::Relaxed);
     }

@@ -76,7 +76,7 @@ impl RowLockTable {
             shift: 64 - buckets_log2,
             closed: AtomicBool::new(false),
             nodes: Nodes::new(),
-            lot: Lot::default(),
+            lot: Lot::new(),
             counts: CachePadded::default(),
             #[cfg(loom)]
             flaw: Flaw::None,
