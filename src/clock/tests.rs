@@ -122,6 +122,23 @@ fn an_anchor_over_its_time_says_so_and_a_counter_behind_is_held_at_the_start() {
 }
 
 #[test]
+fn a_flatter_line_starts_so_high_that_a_late_reader_of_the_old_one_is_not_ahead() {
+    for (behind, flatter) in [(0, 100), (700_000_000, 0), (5_000, 2_000)] {
+        let a = Anchors::new(Sample { count: 0, wall: PERIOD, mono: 0 }, 0, ONE);
+        let read = |count: u64| match a.read(Which::Wall, |_| count) {
+            Reading::Good(n) => n,
+            Reading::Stale(_) => panic!("within its time"),
+        };
+        // The renewer reads the counter at half time; a reader reads it 99 ms later, but still uses the old line.
+        let (renewed, late) = (PERIOD / 2, PERIOD / 2 + 99_000_000);
+        let late_on_old_line = read(late);
+        a.renew(renewed, Sample { count: renewed, wall: PERIOD + renewed - behind, mono: renewed }, 0, ONE - flatter * (ONE / 1_000_000));
+        let next = read(late);
+        assert!(next >= late_on_old_line, "{behind} ns behind, {flatter} ppm flatter: {next} after {late_on_old_line}");
+    }
+}
+
+#[test]
 fn readers_of_many_threads_agree_while_lines_change() {
     // Each reader sees at least what any reader saw before; the renewer's samples are off by up to 2 µs either way.
     let start = Instant::now();

@@ -141,6 +141,21 @@ fn waits_look_into_added_blocks() {
 }
 
 #[test]
+fn the_count_tells_claims_of_one_slot_apart() {
+    let (_h, t) = table(1, 1);
+    let word = || t.slots().next().unwrap().1.load_acquire();
+    let g = t.claim(0);
+    let first = word();
+    g.set_committing();
+    assert!(super::slots::same_claim(first, word()), "another phase, the same claim");
+    drop(g);
+    let g = t.claim(0);
+    assert_eq!(super::slots::phase(first), super::slots::phase(word()));
+    assert!(!super::slots::same_claim(first, word()), "busy again, but by another");
+    drop(g);
+}
+
+#[test]
 fn a_slot_used_again_at_once_is_not_waited_for() {
     let (_h, t) = table(1, 1);
     let done = AtomicBool::new(false);

@@ -75,6 +75,19 @@ mod real {
 
     const ROWS: usize = 8;
 
+    /// Tells the mover that a thread is done, or has failed.
+    struct Left<'a>(&'a AtomicU64);
+    impl Drop for Left<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Long enough for anything that does not hang.
+    fn soon() -> Timeout {
+        Timeout::from_micros(5_000_000)
+    }
+
     /// `threads` × `commits` commits on batches of 1 to 4 of 8 rows, beside `mover`, which moves the clock until all are done. Checks T1 and T2.
     fn run(r: Run, mover: impl Fn(&ManualClock, u64) + Sync) -> (Sequencer, u64) {
         const START: u64 = 1 << 40;
@@ -85,6 +98,7 @@ mod real {
             for t in 0..r.threads as u64 {
                 let (s, rows, number, left) = (&s, &rows, &number, &left);
                 scope.spawn(move || {
+                    let _left = Left(left);
                     let mut seed = t.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
                     for _ in 0..r.commits {
                         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -108,12 +122,11 @@ mod real {
                                 }
                                 Step::WaitFor(until) => {
                                     drop(held);
-                                    s.wait_for_next_tick(until, &mut Timeout::from_micros(20_000_000), &|| false).expect("T3: hung");
+                                    s.wait_for_next_tick(until, &mut soon(), &|| false).expect("T3: hung");
                                 }
                             }
                         }
                     }
-                    left.fetch_sub(1, Ordering::AcqRel);
                 });
             }
             for round in 0.. {
@@ -230,8 +243,9 @@ mod real {
                     if round % 2 == 0 { clock.advance(chance(round) % 1_000) } else { clock.step_back(chance(round) % 1_000) }
                 }
             });
-            workers.into_iter().for_each(|w| w.join().unwrap());
+            let results: Vec<_> = workers.into_iter().map(|w| w.join()).collect();
             stop.store(true, Ordering::Relaxed);
+            results.into_iter().for_each(|r| r.unwrap());
         });
         let mut ticks = row.lock().clone();
         ticks.dedup();
@@ -260,7 +274,7 @@ mod real {
         let (_clock, s) = sequencer(100, ClockUnit::Millis, TickPolicy::Wait, SECOND);
         let begun = std::time::Instant::now();
         assert_eq!(s.next(Tick(100)), Step::WaitFor(Tick(101)));
-        s.wait_for_next_tick(Tick(101), &mut Timeout::forever(), &|| false).unwrap();
+        s.wait_for_next_tick(Tick(101), &mut soon(), &|| false).unwrap();
         assert!(begun.elapsed() >= Duration::from_millis(99), "{:?}", begun.elapsed());
         for tick in 101..110 {
             assert_eq!(s.next(Tick(tick - 1)), Step::Take(Tick(tick)), "no more waiting while it stands");
@@ -276,7 +290,7 @@ mod real {
         assert_eq!(wait(&mut Timeout::no_wait()), Err(TickWait::Timeout));
         assert_eq!(wait(&mut Timeout::from_micros(3_000)), Err(TickWait::Timeout));
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| wait(&mut Timeout::forever()));
+            let waiter = scope.spawn(|| wait(&mut soon()));
             assert_eq!(s.next(Tick(50)), Step::Take(Tick(100)), "an unrelated row");
             closing.store(true, Ordering::Relaxed);
             assert_eq!(waiter.join().unwrap(), Err(TickWait::Closed));
@@ -286,7 +300,7 @@ mod real {
         assert_eq!(wait(&mut Timeout::no_wait()), Ok(()));
         clock.step_back(5);
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| wait(&mut Timeout::forever()));
+            let waiter = scope.spawn(|| wait(&mut soon()));
             while s.stats().clock_waits < 5 {
                 std::thread::yield_now();
             }
