@@ -1,6 +1,10 @@
 //! Loom models of the row header and the version slots, over the code itself. Each rule has a flaw that switches it off; loom must then find
 //! the failure. Numbers are commit numbers; a version is right when value = 10 x number and timestamp = 100 x number.
 //!
+//! The writer is the model's first thread, readers are spawned. loom's partial-order reduction remembers one last access per word: where a thread
+//! loads its own word and then stores it, an earlier load by another thread is forgotten and the race is not explored. A reader's loads
+//! are compared with the last store, which is remembered. `holds` therefore also asks that loom had something to explore.
+//!
 //! Run: RUSTFLAGS="--cfg loom" cargo test --release --lib memstore (LOOM_MAX_PREEMPTIONS overrides the bounds).
 
 use super::super::flaw::{self, Flaw};
@@ -10,21 +14,36 @@ use crate::sync::Ordering::AcqRel;
 use crate::sync::{Arc, Mutex, thread};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-fn bounded(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
+fn bounded(preemptions: usize, f: impl Fn() + Sync + Send + 'static) -> usize {
     let mut b = loom::model::Builder::new();
     b.preemption_bound = Some(std::env::var("LOOM_MAX_PREEMPTIONS").ok().and_then(|s| s.parse().ok()).unwrap_or(preemptions));
     b.max_branches = 20_000;
-    b.check(f);
+    let runs = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = std::sync::Arc::clone(&runs);
+    b.check(move || {
+        counted.fetch_add(1, Relaxed);
+        f();
+    });
+    runs.load(Relaxed)
 }
 
-fn holds(f: impl Fn() + Sync + Send + 'static) {
-    bounded(2, f);
+fn holds(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
+    let runs = bounded(preemptions, f);
+    assert!(runs > 10, "loom explored {runs} runs: the model's threads do not meet");
 }
 
 fn breaks(flaw: Option<Flaw>, f: impl Fn() + Sync + Send + 'static) {
     let mut found = false;
     flaw::with(flaw, || found = catch_unwind(AssertUnwindSafe(|| bounded(3, f))).is_err());
     assert!(found, "loom found nothing although the rule is switched off");
+}
+
+/// `reader` in a thread of its own, `writer` here.
+fn beside<T: Send + Sync + 'static>(shared: &Arc<T>, reader: impl FnOnce(&T) + Send + 'static, writer: impl FnOnce(&T)) {
+    let s = Arc::clone(shared);
+    let t = thread::spawn(move || reader(&s));
+    writer(shared);
+    t.join().unwrap();
 }
 
 /// A row with one more column than it needs, what the log and the registry know, and room for copies.
@@ -172,17 +191,16 @@ impl World {
 // ---- two slots used in turn: a get sees a whole version, never an older one than had completed (V1 V2 V4 C4)
 
 fn column() {
-    let w = World::new(1, u64::MAX, &[]);
-    let w2 = Arc::clone(&w);
-    let t = thread::spawn(move || (2..=3).for_each(|_| w2.commit(1, Keep::Newest, false)));
-    let before = w.cut();
-    let (c, seq) = w.get();
-    assert!(seq == c && c >= before, "cut {c} shows {seq}; {before} had completed");
-    t.join().unwrap();
+    let reader = |w: &World| {
+        let before = w.cut();
+        let (c, seq) = w.get();
+        assert!(seq == c && c >= before, "cut {c} shows {seq}; {before} had completed");
+    };
+    beside(&World::new(1, u64::MAX, &[]), reader, |w| (2..=3).for_each(|_| w.commit(1, Keep::Newest, false)));
 }
 #[test]
 fn column_holds() {
-    holds(column);
+    holds(2, column);
 }
 #[test]
 fn column_overwriting_the_newest_breaks() {
@@ -195,24 +213,23 @@ fn column_without_the_release_fence_breaks() {
 
 // Two columns of one row, one commit writes both: a row read at one cut shows both or none.
 fn row_read(second_cut: bool) {
-    let w = World::new(2, u64::MAX, &[]);
-    let w2 = Arc::clone(&w);
-    let t = thread::spawn(move || (0..2).for_each(|_| w2.commit(2, Keep::Newest, false)));
-    let (a, b) = loop {
-        let c = w.cut();
-        let (a, b) = (w.column(0).read(c), w.column(1).read(c));
-        RowHeader::order_second_cut();
-        if !second_cut || w.cut() == c {
-            break (a, b);
-        }
-        thread::yield_now();
+    let reader = move |w: &World| {
+        let (a, b) = loop {
+            let c = w.cut();
+            let (a, b) = (w.column(0).read(c), w.column(1).read(c));
+            RowHeader::order_second_cut();
+            if !second_cut || w.cut() == c {
+                break (a, b);
+            }
+            thread::yield_now();
+        };
+        assert_eq!(a, b, "half a commit");
     };
-    assert_eq!(a, b, "half a commit");
-    t.join().unwrap();
+    beside(&World::new(2, u64::MAX, &[]), reader, |w| (0..2).for_each(|_| w.commit(2, Keep::Newest, false)));
 }
 #[test]
 fn row_read_holds() {
-    holds(|| row_read(true));
+    holds(2, || row_read(true));
 }
 #[test]
 fn row_read_without_second_cut_breaks() {
@@ -221,46 +238,47 @@ fn row_read_without_second_cut_breaks() {
 
 // ---- the header: a commit over two rows appears at once, FSYNC commits appear with D (V1 V2 V5)
 
-fn two_rows(fsync: bool) {
-    let s = Arc::new(([RowHeader::new(), RowHeader::new()], AtomicU64::new(0), AtomicU64::new(0)));
-    let s2 = Arc::clone(&s);
-    let t = thread::spawn(move || {
-        let (rows, flag, d) = &*s2;
-        rows.iter().for_each(|h| h.set_pending(3, 5));
-        flag.store(5 << 1 | u64::from(fsync), Release); // here it happens
-        for h in rows {
-            h.mark(5, fsync, d.load(Acquire));
-            h.clear_pending();
-        }
-    });
-    let s3 = Arc::clone(&s);
-    let sync = fsync.then(|| thread::spawn(move || s3.2.store(5, Release)));
-    let cut = |h: &RowHeader| {
-        let c = h.cut(
-            |slot| {
-                assert_eq!(slot, 3);
-                s.1.load(Acquire)
-            },
-            || s.2.load(Acquire),
-        );
-        c.seq
+/// Two rows, the flag word of commit slot 3, D.
+type TwoRows = ([RowHeader; 2], AtomicU64, AtomicU64);
+
+fn two_rows_cut(s: &TwoRows, row: usize) -> u64 {
+    let flag = |slot| {
+        assert_eq!(slot, 3);
+        s.1.load(Acquire)
     };
-    let a = cut(&s.0[0]);
-    let b = cut(&s.0[1]);
-    assert!(a == 0 || b == 5, "seen on the first row, then not on the second");
-    t.join().unwrap();
+    s.0[row].cut(flag, || s.2.load(Acquire)).seq
+}
+
+fn two_rows_commit(s: &TwoRows, n: u64, fsync: bool) {
+    s.0.iter().for_each(|h| h.set_pending(3, n));
+    s.1.store(n << 1 | u64::from(fsync), Release); // here it happens
+    for h in &s.0 {
+        h.mark(n, fsync, s.2.load(Acquire));
+        h.clear_pending();
+    }
+}
+
+fn two_rows(fsync: bool) {
+    let s: Arc<TwoRows> = Arc::new(([RowHeader::new(), RowHeader::new()], AtomicU64::new(0), AtomicU64::new(0)));
+    let s2 = Arc::clone(&s);
+    let sync = fsync.then(|| thread::spawn(move || s2.2.store(5, Release)));
+    let reader = |s: &TwoRows| {
+        let (a, b) = (two_rows_cut(s, 0), two_rows_cut(s, 1));
+        assert!(a == 0 || b == 5, "seen on the first row, then not on the second");
+    };
+    beside(&s, reader, |s| two_rows_commit(s, 5, fsync));
     if let Some(t) = sync {
         t.join().unwrap();
     }
-    assert_eq!(cut(&s.0[1]), 5);
+    assert_eq!(two_rows_cut(&s, 1), 5);
 }
 #[test]
 fn two_rows_hold() {
-    holds(|| two_rows(false));
+    holds(2, || two_rows(false));
 }
 #[test]
 fn two_rows_fsync_hold() {
-    holds(|| two_rows(true));
+    holds(2, || two_rows(true));
 }
 #[test]
 fn two_rows_applied_before_pending_breaks() {
@@ -270,22 +288,22 @@ fn two_rows_applied_before_pending_breaks() {
 // Commit 1 of SYNC level, never synced; 2 and 3 of FSYNC level wait: 1 is always shown, and beyond D nothing else.
 fn waiting_on_top() {
     let w = World::new(1, u64::MAX, &[]);
-    let w2 = Arc::clone(&w);
-    let t = thread::spawn(move || {
-        w2.header.mark(2, true, w2.durable.load(Acquire));
-        w2.durable.store(2, Release);
-        w2.header.mark(3, true, w2.durable.load(Acquire));
+    let reader = |w: &World| {
+        let d = w.durable.load(Acquire);
+        let c = w.cut();
+        assert!(c >= 1 && c >= d.min(2), "V1: {c}, D was {d}");
+        assert!(c <= w.durable.load(Acquire).max(1), "V5: {c}");
+    };
+    beside(&w, reader, |w| {
+        w.header.mark(2, true, w.durable.load(Acquire));
+        w.durable.store(2, Release);
+        w.header.mark(3, true, w.durable.load(Acquire));
     });
-    let d = w.durable.load(Acquire);
-    let c = w.cut();
-    assert!(c >= 1 && c >= d.min(2), "V1: {c}, D was {d}");
-    assert!(c <= w.durable.load(Acquire).max(1), "V5: {c}");
-    t.join().unwrap();
     assert_eq!(w.cut(), 2);
 }
 #[test]
 fn waiting_on_top_holds() {
-    bounded(3, waiting_on_top);
+    holds(3, waiting_on_top);
 }
 #[test]
 fn waiting_on_top_stable_before_applied_breaks() {
@@ -298,46 +316,35 @@ fn waiting_on_top_without_stable_breaks() {
 
 #[test]
 fn fsync_chain_holds() {
-    holds(|| {
+    holds(2, || {
         let w = World::new(0, 0, &[]);
         w.header.mark(1, true, 0);
         let w2 = Arc::clone(&w);
         let sync = thread::spawn(move || (1..=2).for_each(|d| w2.durable.store(d, Release)));
-        let w3 = Arc::clone(&w);
-        let t = thread::spawn(move || w3.header.mark(2, true, w3.durable.load(Acquire)));
-        let d = w.durable.load(Acquire);
-        let c = w.cut();
-        assert!(c >= d.min(1), "V1");
-        assert!(c <= w.durable.load(Acquire), "V5");
-        t.join().unwrap();
+        let reader = |w: &World| {
+            let d = w.durable.load(Acquire);
+            let c = w.cut();
+            assert!(c >= d.min(1), "V1");
+            assert!(c <= w.durable.load(Acquire), "V5");
+        };
+        beside(&w, reader, |w| w.header.mark(2, true, w.durable.load(Acquire)));
         sync.join().unwrap();
     });
 }
 
-// A commit slot's flag word serves commits 1 and 2 over the rows p and q; it is never cleared.
+// A commit slot's flag word serves commits 1 and 2 over the same two rows; it is never cleared.
 fn flag_again() {
-    let s = Arc::new(([RowHeader::new(), RowHeader::new()], AtomicU64::new(0)));
-    let s2 = Arc::clone(&s);
-    let t = thread::spawn(move || {
-        for n in 1..=2 {
-            s2.0.iter().for_each(|h| h.set_pending(0, n));
-            s2.1.store(n << 1, Release);
-            for h in &s2.0 {
-                h.mark(n, false, 0);
-                h.clear_pending();
-            }
-        }
-    });
-    let cut = |i: usize| s.0[i].cut(|_| s.1.load(Acquire), || 0);
-    let a = cut(0).seq;
-    let b = cut(1).seq;
-    assert!(b >= a, "seen on p, then not on q");
-    t.join().unwrap();
-    assert_eq!((cut(0).seq, cut(1).seq), (2, 2));
+    let s: Arc<TwoRows> = Arc::new(([RowHeader::new(), RowHeader::new()], AtomicU64::new(0), AtomicU64::new(0)));
+    let reader = |s: &TwoRows| {
+        let (a, b) = (two_rows_cut(s, 0), two_rows_cut(s, 1));
+        assert!(b >= a, "seen on the first row, then not on the second");
+    };
+    beside(&s, reader, |s| (1..=2).for_each(|n| two_rows_commit(s, n, false)));
+    assert_eq!((two_rows_cut(&s, 0), two_rows_cut(&s, 1)), (2, 2));
 }
 #[test]
 fn flag_again_holds() {
-    bounded(3, flag_again);
+    holds(3, flag_again);
 }
 
 // Commit 2 of SYNC level took over the flag word of commit 1 of FSYNC level, whose `pending` a reader still sees: nothing of 1 may be shown.
@@ -345,18 +352,16 @@ fn flag_of_another() {
     let w = World::new(0, 0, &[]);
     w.header.set_pending(0, 1);
     w.flag.store(1 << 1 | 1, Release);
-    let w2 = Arc::clone(&w);
-    let t = thread::spawn(move || {
-        w2.header.mark(1, true, 0);
-        w2.header.clear_pending();
-        w2.flag.store(2 << 1, Release); // the slot's next commit, of other rows
+    let reader = |w: &World| assert_eq!(w.cut(), 0, "V5: shown before its sync, or with a foreign number");
+    beside(&w, reader, |w| {
+        w.header.mark(1, true, 0);
+        w.header.clear_pending();
+        w.flag.store(2 << 1, Release); // the slot's next commit, of other rows
     });
-    assert_eq!(w.cut(), 0, "V5: shown before its sync, or with a foreign number");
-    t.join().unwrap();
 }
 #[test]
 fn flag_of_another_holds() {
-    bounded(3, flag_of_another);
+    holds(3, flag_of_another);
 }
 #[test]
 fn flag_without_number_breaks() {
@@ -366,16 +371,15 @@ fn flag_without_number_breaks() {
 // ---- snapshot open against reuse of slots; whether a slot is reused is decided before the number (V3 V4 C4)
 
 fn snapshot(late: bool) {
-    let w = World::new(2, u64::MAX, &[]);
-    let w2 = Arc::clone(&w);
-    let t = thread::spawn(move || (0..2).for_each(|_| w2.commit(1, Keep::Newest, false)));
-    let point = w.open(late);
-    assert_eq!(w.at(0, point), point, "the snapshot's version is gone");
-    t.join().unwrap();
+    let reader = move |w: &World| {
+        let point = w.open(late);
+        assert_eq!(w.at(0, point), point, "the snapshot's version is gone");
+    };
+    beside(&World::new(2, u64::MAX, &[]), reader, |w| (0..2).for_each(|_| w.commit(1, Keep::Newest, false)));
 }
 #[test]
 fn snapshot_holds() {
-    bounded(3, || snapshot(false));
+    holds(2, || snapshot(false));
 }
 #[test]
 fn snapshot_announced_after_its_number_breaks() {
@@ -406,17 +410,17 @@ fn dead_beside_get() {
     w.durable.store(1, Release);
     let w2 = Arc::clone(&w);
     let sync = thread::spawn(move || w2.durable.store(2, Release));
-    let w3 = Arc::clone(&w);
-    let t = thread::spawn(move || w3.commit(1, Keep::Newest, true));
-    let (c, seq) = w.get();
-    assert!((1..=2).contains(&c) && seq == c, "cut {c} shows {seq}");
-    t.join().unwrap();
+    let reader = |w: &World| {
+        let (c, seq) = w.get();
+        assert!((1..=2).contains(&c) && seq == c, "cut {c} shows {seq}");
+    };
+    beside(&w, reader, |w| w.commit(1, Keep::Newest, true));
     sync.join().unwrap();
     assert_eq!(w.get(), (2, 2));
 }
 #[test]
 fn dead_beside_get_holds() {
-    holds(dead_beside_get);
+    holds(2, dead_beside_get);
 }
 #[test]
 fn dead_beside_get_best_complete_taken_breaks() {
@@ -438,27 +442,27 @@ fn slot_reused_under_a_waiting_commit_breaks() {
 // SYNC commits that no sync has covered (D = 0), two versions kept: what is dead follows the row's own cut, not D.
 fn dead_without_sync() {
     let w = World::new(3, u64::MAX, &[1]);
-    let w2 = Arc::clone(&w);
-    let t = thread::spawn(move || (0..2).for_each(|_| w2.commit(1, Keep::Versions(2), false)));
-    let (c, mut best) = loop {
-        let c = w.cut();
-        let mut all = Vec::new();
-        w.column(0).collect(c, &mut all);
-        RowHeader::order_second_cut();
-        if w.cut() == c {
-            break (c, all.iter().map(|v| (v.seq, v.ts)).collect::<Vec<_>>());
-        }
-        thread::yield_now();
+    let reader = |w: &World| {
+        let (c, mut best) = loop {
+            let c = w.cut();
+            let mut all = Vec::new();
+            w.column(0).collect(c, &mut all);
+            RowHeader::order_second_cut();
+            if w.cut() == c {
+                break (c, all.iter().map(|v| (v.seq, v.ts)).collect::<Vec<_>>());
+            }
+            thread::yield_now();
+        };
+        best.sort_unstable_by(|a, b| b.cmp(a));
+        best.truncate(2);
+        assert_eq!(best, [(c, 100 * c), (c - 1, 100 * (c - 1))], "the best two at {c}");
     };
-    best.sort_unstable_by(|a, b| b.cmp(a));
-    best.truncate(2);
-    assert_eq!(best, [(c, 100 * c), (c - 1, 100 * (c - 1))], "the best two at {c}");
-    t.join().unwrap();
+    beside(&w, reader, |w| (0..2).for_each(|_| w.commit(1, Keep::Versions(2), false)));
     assert_eq!(w.column(0).list_len(), 1, "C4");
 }
 #[test]
 fn dead_without_sync_holds() {
-    holds(dead_without_sync);
+    holds(2, dead_without_sync);
 }
 
 // A point at 1 is registered, a snapshot opens: both see their version, while dead cells are overwritten.
@@ -466,18 +470,24 @@ fn dead_beside_snapshot() {
     let w = World::new(3, u64::MAX, &[1]);
     w.registry.lock().points.push(1);
     w.latest.store(1, Release);
-    let w2 = Arc::clone(&w);
-    let t = thread::spawn(move || (0..2).for_each(|_| w2.commit(1, Keep::Newest, false)));
-    let point = w.open(false);
-    assert_eq!(w.at(0, point), point, "the snapshot's version is gone");
-    assert_eq!(w.at(0, 1), 1, "the older snapshot's version is gone");
-    t.join().unwrap();
-    assert_eq!(w.at(0, point), point, "the snapshot's version is gone later");
-    assert_eq!(w.at(0, 1), 1, "the older snapshot's version is gone later");
+    let see = |w: &World, point| {
+        assert_eq!(w.at(0, point), point, "the snapshot's version is gone");
+        assert_eq!(w.at(0, 1), 1, "the older snapshot's version is gone");
+    };
+    beside(
+        &w,
+        move |w| {
+            let point = w.open(false);
+            see(w, point);
+        },
+        |w| (0..2).for_each(|_| w.commit(1, Keep::Newest, false)),
+    );
+    let point = w.registry.lock().points[1];
+    see(&w, point);
 }
 #[test]
 fn dead_beside_snapshot_holds() {
-    holds(dead_beside_snapshot);
+    holds(2, dead_beside_snapshot);
 }
 #[test]
 fn dead_beside_snapshot_points_ignored_breaks() {
@@ -489,16 +499,16 @@ fn dead_in_the_middle() {
     let w = World::new(4, u64::MAX, &[1, 2]);
     w.registry.lock().points.extend([2, 3]);
     w.latest.store(3, Release);
-    let w2 = Arc::clone(&w);
-    let t = thread::spawn(move || w2.commit(1, Keep::Newest, false));
-    assert_eq!(w.at(0, 3), 3, "list order was believed");
-    assert_eq!(w.at(0, 2), 2);
-    t.join().unwrap();
+    let reader = |w: &World| {
+        assert_eq!(w.at(0, 3), 3, "list order was believed");
+        assert_eq!(w.at(0, 2), 2);
+    };
+    beside(&w, reader, |w| w.commit(1, Keep::Newest, false));
     assert_eq!(w.column(0).list_len(), 2);
 }
 #[test]
 fn dead_in_the_middle_holds() {
-    bounded(3, dead_in_the_middle);
+    holds(3, dead_in_the_middle);
 }
 #[test]
 fn dead_in_the_middle_without_tag_breaks() {
@@ -507,34 +517,35 @@ fn dead_in_the_middle_without_tag_breaks() {
 
 // ---- the restarted read: registered, N = last; a cut above N needs no second cut (P5)
 
+fn register_restarted(w: &World) -> u64 {
+    let mut r = w.registry.lock();
+    r.restarted = true;
+    w.latest.store(u64::MAX, Release);
+    drop(r);
+    w.last.fetch_add(0, AcqRel) // under the append lock
+}
+
 fn restarted(skip_above_n: bool, commits: usize, registered_before: bool) {
     let w = World::new(3, u64::MAX, &[1]);
-    let register = |w: &World| {
-        let mut r = w.registry.lock();
-        r.restarted = true;
-        w.latest.store(u64::MAX, Release);
-        drop(r);
-        w.last.fetch_add(0, AcqRel) // under the append lock
+    let early = registered_before.then(|| register_restarted(&w));
+    let reader = move |w: &World| {
+        let n = early.unwrap_or_else(|| register_restarted(w));
+        let (c, seq) = loop {
+            let c = w.cut();
+            let seq = w.at(0, c);
+            RowHeader::order_second_cut();
+            if c > n || !skip_above_n || w.cut() == c {
+                break (c, seq);
+            }
+            thread::yield_now();
+        };
+        assert_eq!(c, seq, "the cut's version is gone");
     };
-    let early = registered_before.then(|| register(&w));
-    let w2 = Arc::clone(&w);
-    let t = thread::spawn(move || (0..commits).for_each(|_| w2.commit(1, Keep::Newest, false)));
-    let n = early.unwrap_or_else(|| register(&w));
-    let (c, seq) = loop {
-        let c = w.cut();
-        let seq = w.at(0, c);
-        RowHeader::order_second_cut();
-        if c > n || !skip_above_n || w.cut() == c {
-            break (c, seq);
-        }
-        thread::yield_now();
-    };
-    assert_eq!(c, seq, "the cut's version is gone");
-    t.join().unwrap();
+    beside(&w, reader, |w| (0..commits).for_each(|_| w.commit(1, Keep::Newest, false)));
 }
 #[test]
 fn restarted_above_n_holds() {
-    holds(|| restarted(true, 2, false));
+    holds(2, || restarted(true, 2, false));
 }
 #[test]
 fn restarted_without_second_cut_at_or_below_n_breaks() {
@@ -542,7 +553,7 @@ fn restarted_without_second_cut_at_or_below_n_breaks() {
 }
 #[test]
 fn restarted_many_commits_holds() {
-    holds(|| restarted(true, 4, true));
+    holds(2, || restarted(true, 4, true));
 }
 #[test]
 fn restarted_ignored_by_overwriting_breaks() {
