@@ -6,6 +6,7 @@
 use super::handle::{self, Object, Refused};
 use super::status::{region_error_t, region_status, write_error, write_outcome};
 use crate::error::{Error, ErrorKind, Result};
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,6 +35,11 @@ pub(super) type Answer = Result<Outcome>;
 /// Set in a child process; never cleared. Relaxed: the child has one thread when it is set.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
+thread_local! {
+    /// Calls without a handle that this thread is in; those with one are counted by `handle.rs`.
+    static INSIDE: Cell<u32> = const { Cell::new(0) };
+}
+
 /// True in a child of a process that had used the library.
 pub(super) fn is_forked() -> bool {
     FORKED.load(Ordering::Relaxed)
@@ -54,7 +60,7 @@ pub(super) fn start() {
         let before = std::panic::take_hook();
         // Silent by default: a panic in a call, or in a thread of the library, goes to the log, not to stderr.
         std::panic::set_hook(Box::new(move |info| {
-            if handle::in_call() || std::thread::current().name().is_some_and(|n| n.starts_with("region")) {
+            if INSIDE.get() > 0 || handle::in_call() || std::thread::current().name().is_some_and(|n| n.starts_with("region")) {
                 ::log::error!(target: "region", "{info}");
             } else {
                 before(info);
@@ -80,7 +86,10 @@ pub(super) unsafe fn plain(name: &'static str, err: *mut region_error_t, body: i
     if is_forked() {
         return write_error(caller, err, &forked());
     }
-    match catch_unwind(AssertUnwindSafe(|| body(caller))) {
+    INSIDE.set(INSIDE.get() + 1);
+    let result = catch_unwind(AssertUnwindSafe(|| body(caller)));
+    INSIDE.set(INSIDE.get() - 1);
+    match result {
         Ok(answer) => finish(caller, err, answer),
         Err(panic) => write_error(caller, err, &panicked(name, panic)),
     }

@@ -291,6 +291,13 @@ fn mark_closed<T: Object>(block: &Block) -> bool {
 /// Frees the object of a closed block if nobody uses it. Whoever uses it will come here when it leaves.
 #[cold]
 fn reclaim(block: &'static Block) {
+    // Dropping may run the core's code; nothing may unwind into the caller, who could be any call that left.
+    if catch_unwind(AssertUnwindSafe(|| take_and_drop(block))).is_err() {
+        ::log::error!(target: "region", "a bug in libregion was caught while a handle was freed");
+    }
+}
+
+fn take_and_drop(block: &'static Block) {
     let (object, free) = {
         let mut slab = SLAB.lock();
         let closed = block.word.load(Ordering::Relaxed) & STATE_MASK == CLOSED;
@@ -308,10 +315,7 @@ fn reclaim(block: &'static Block) {
     };
     // SAFETY: `create` stored exactly such a function.
     let free = unsafe { std::mem::transmute::<*mut (), fn(*mut ())>(free) };
-    // Dropping may run the core's code; nothing may unwind into the caller, who could be any call that left.
-    if catch_unwind(AssertUnwindSafe(|| free(object))).is_err() {
-        ::log::error!(target: "region", "a bug in libregion was caught while a handle was freed");
-    }
+    free(object);
 }
 
 fn is_used(block: &Block) -> bool {
@@ -442,9 +446,9 @@ impl Slab {
         let index = (std::ptr::from_ref(block).addr() - BASE.load(Ordering::Relaxed)) / size_of::<Block>();
         let link = index as u32 + 1;
         block.next.store(0, Ordering::Relaxed);
-        match self.block((self.last as usize).wrapping_sub(1)) {
-            Some(last) if self.last != 0 => last.next.store(link, Ordering::Relaxed),
-            _ => self.first = link,
+        match (self.last as usize).checked_sub(1).and_then(|last| self.block(last)) {
+            Some(last) => last.next.store(link, Ordering::Relaxed),
+            None => self.first = link,
         }
         self.last = link;
         self.waiting += 1;
