@@ -23,6 +23,7 @@
 //! Files: `node.rs` layout and latch, `window.rs` shared part and windows, `split.rs` splits, `cursor.rs` scans.
 
 mod cursor;
+mod flaw;
 mod node;
 mod split;
 mod window;
@@ -31,6 +32,7 @@ use crate::ids::FamilyId;
 use crate::mslab::{Arena, NoMemory};
 use crate::sync::{Arc, spin_loop, thread as threads};
 pub use cursor::Cursor;
+use flaw::Flaw;
 use node::{Child, FAN_OUT, Inner, Leaf, Node, Spares, prefetch_node};
 use std::cmp::Ordering;
 use std::ptr::NonNull;
@@ -63,13 +65,11 @@ pub unsafe trait KeyOf {
 pub struct ColumnIndex<K> {
     /// Never moves; when it is full its content goes into two new children.
     root: NonNull<Inner>,
-    pub(super) keys: K,
+    keys: K,
     /// Keeps the nodes alive.
     arena: Arc<Arena>,
     /// Nodes that a lost race left over.
     spares: Spares,
-    #[cfg(loom)]
-    pub(super) flaw: models::Flaw,
 }
 
 // SAFETY: `root` points to memory that `arena` keeps; nodes are made of atomics only.
@@ -101,14 +101,7 @@ impl<K: KeyOf> ColumnIndex<K> {
         let leaf = node::new_leaf(&arena, thread).ok_or(NoMemory)?;
         // SAFETY: just made; the arena is kept by the value returned.
         unsafe { root.as_ref() }.set_child(0, Child::Leaf(unsafe_ref(leaf)));
-        Ok(Self {
-            root,
-            keys,
-            arena,
-            spares: Spares::new(),
-            #[cfg(loom)]
-            flaw: models::Flaw::None,
-        })
+        Ok(Self { root, keys, arena, spares: Spares::new() })
     }
     /// Adds a column. The key must not be there yet: the caller owns the row's lock and has looked.
     ///
@@ -144,6 +137,14 @@ impl<K: KeyOf> ColumnIndex<K> {
             let reference = at.checked_sub(1).map(|i| leaf.reference(i));
             leaf.unchanged(version).then_some(reference)
         })
+    }
+    /// What tells the keys.
+    pub fn keys(&self) -> &K {
+        &self.keys
+    }
+    /// Gives it back; the nodes go with the arena.
+    pub fn into_keys(self) -> K {
+        self.keys
     }
     /// A scan that begins at the first column with a key ≥ `key`, or > `key`.
     pub fn cursor(&self, key: ColumnKey<'_>, inclusive: bool) -> Cursor<'_, K> {
@@ -189,13 +190,9 @@ impl<K: KeyOf> ColumnIndex<K> {
     /// child might have been split in between and the key be elsewhere.
     fn step_down<'t>(&'t self, inner: &Inner, version: u64, child: Child<'t>) -> Option<(&'t Node, u64)> {
         let node = child.node();
-        prefetch_node(node);
+        prefetch_node(child);
         let seen = node.read_version();
-        #[cfg(loom)]
-        if self.flaw == models::Flaw::ParentUnchecked {
-            return Some((node, seen));
-        }
-        inner.unchanged(version).then_some((node, seen))
+        (flaw::is(Flaw::ParentUnchecked) || inner.unchanged(version)).then_some((node, seen))
     }
     /// Where `key` is in `node`; worth something only once the node's version is looked at again.
     fn locate(&self, node: &Node, key: ColumnKey<'_>) -> Place {

@@ -17,6 +17,7 @@ mod arena;
 mod budget;
 #[expect(unsafe_code, reason = "maps memory and hands out pieces of it")]
 mod chunk;
+mod flaw;
 mod gate;
 mod pool;
 
@@ -29,6 +30,7 @@ pub use pool::{CHUNK_BYTES_DEFAULT, CHUNK_BYTES_MIN, ChunkPool, PoolOptions, Poo
 pub struct NoMemory;
 
 #[cfg(all(test, loom))]
+#[expect(unsafe_code, reason = "loom's cells stand for a chunk's bytes")]
 mod models;
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -9,6 +9,7 @@
 //! Second look: whoever read a word that a latch holder wrote sees, behind `fence(Acquire)`, that holder's odd version (its `fence(Release)` stands before
 //! the word's store). ThreadSanitizer does not know fences, so under `cfg(tsan)` the Relaxed ones are Acquire and Release instead, and no fence is needed.
 
+use super::flaw::{self, Flaw};
 use super::window::Shared;
 use crate::mslab::Arena;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence, spin_loop, thread as threads};
@@ -127,7 +128,7 @@ impl Node {
     /// True if nothing that was read since `read_version` answered `version` was torn or stale.
     #[inline]
     pub fn unchanged(&self, version: u64) -> bool {
-        if !cfg!(tsan) {
+        if !cfg!(tsan) && !flaw::is(Flaw::NoReaderFence) {
             fence(Ordering::Acquire);
         }
         self.version.load(LOAD) == version
@@ -135,9 +136,10 @@ impl Node {
     /// The latch, if the node is still at `version`. Never waits.
     #[inline]
     pub fn latch(&self, version: u64) -> Option<Latch<'_>> {
+        let version = if flaw::is(Flaw::LatchAnyVersion) { self.read_version() } else { version };
         // Acquire: sees what the holder before wrote. The fence puts the odd version before all that is written under the latch.
         self.version.compare_exchange(version, version | 1, Ordering::Acquire, Ordering::Relaxed).ok()?;
-        if !cfg!(tsan) {
+        if !cfg!(tsan) && !flaw::is(Flaw::NoWriterFence) {
             fence(Ordering::Release);
         }
         Some(Latch { node: self, version })
@@ -202,7 +204,7 @@ impl Node {
     pub fn set_entry(&self, i: usize, window: u64, reference: u64) {
         self.windows[i].store(window, STORE);
         // Release: pairs with the Acquire in `reference`. Also when an entry moves: this thread saw it with Acquire, and passes it on.
-        self.references[i].store(reference, Ordering::Release);
+        self.references[i].store(reference, if flaw::is(Flaw::RelaxedReference) { Ordering::Relaxed } else { Ordering::Release });
     }
     pub fn set_fences(&self, low: u64, high: u64) {
         self.low.store(low, Ordering::Release);
@@ -338,19 +340,23 @@ impl Spares {
 
 /// Fetches the lines that a search of the node will touch, all at once instead of one after the other.
 #[inline]
-pub fn prefetch_node(node: &Node) {
+pub fn prefetch_node(child: Child<'_>) {
+    let (node, lines) = match child {
+        Child::Leaf(leaf) => (leaf, 17),
+        Child::Inner(inner) => (&inner.node, 25),
+    };
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let base = ptr::from_ref(node).cast::<i8>();
-        // Header and windows.
-        for line in 0..9 {
+        // Header, windows, references, children.
+        for line in 0..lines {
             // SAFETY: a hint; faults on no address.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(base.wrapping_add(64 * line)) };
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = node;
+    let _ = (node, lines);
 }
 
 /// Fetches the lines that a scan of the leaf will touch.

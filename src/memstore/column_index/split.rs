@@ -3,6 +3,7 @@
 //! A split holds parent and node, in this order, both by exchange from the version that the way down saw: if either moved, nothing is done. The right half
 //! goes to a new node, which becomes reachable for believing readers only when the latches are given back.
 
+use super::flaw::{self, Flaw};
 use super::node::{Child, FAN_OUT, Inner, Leaf, Node};
 use super::window::{Shared, shares, window};
 use super::{Attempt, ColumnIndex, ColumnKey, KeyOf, unsafe_ref};
@@ -97,8 +98,7 @@ impl<K: KeyOf> ColumnIndex<K> {
             self.insert_entry(new, place - middle, key, reference);
         }
         self.insert_separator(parent, at, separator, Child::Leaf(new));
-        #[cfg(loom)]
-        if self.flaw == super::models::Flaw::SplitKeepsVersion {
+        if flaw::is(Flaw::SplitKeepsVersion) {
             latch.cancel();
             return Attempt::Done;
         }
