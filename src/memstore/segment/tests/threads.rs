@@ -3,6 +3,8 @@
 use super::*;
 use crate::memstore::RowHeader;
 
+type Task = Box<dyn FnOnce(&World) + Send>;
+
 /// Stands in for the log, the registry of read points and the row lock.
 struct World {
     segment: Segment,
@@ -51,7 +53,7 @@ impl World {
     fn cut(&self, h: &RowHeader) -> u64 {
         h.cut(|_| 0, || self.durable.load(Acquire)).seq
     }
-    fn run(self: &Arc<Self>, threads: Vec<Box<dyn FnOnce(&World) + Send>>) {
+    fn run(self: &Arc<Self>, threads: Vec<Task>) {
         let handles: Vec<_> = threads
             .into_iter()
             .map(|f| {
@@ -104,7 +106,7 @@ fn a_row_is_read_at_one_cut_and_never_torn() {
                 i += 1;
                 w.commit(b"row", Keep::Newest, t == 1 && i.is_multiple_of(3), t);
             }
-        }) as Box<dyn FnOnce(&World) + Send>
+        }) as Task
     };
     let sync = Box::new(|w: &World| {
         while !w.stopped() {
@@ -129,7 +131,7 @@ fn a_row_is_read_at_one_cut_and_never_torn() {
                 assert!(a >= seen && a != 0 && a <= c, "V1: {a} after {seen}, cut {c}");
                 (seen, reads) = (a, reads + 1);
             }
-        }) as Box<dyn FnOnce(&World) + Send>
+        }) as Task
     };
     w.run(vec![writer(1), writer(2), sync, reader(), reader()]);
 }
@@ -145,7 +147,7 @@ fn snapshots_keep_their_versions() {
                 while !w.stopped() {
                     w.commit(b"row", keep, false, t);
                 }
-            }) as Box<dyn FnOnce(&World) + Send>
+            }) as Task
         };
         let snapshots = Box::new(|w: &World| {
             let r = w.segment.find_row(hash(b"row"), b"row").unwrap();
@@ -196,7 +198,7 @@ fn cursors_beside_inserts() {
                     counter(&w.segment, &row, b"q").unwrap();
                 }
             }
-        }) as Box<dyn FnOnce(&World) + Send>
+        }) as Task
     };
     let walker = Box::new(|w: &World| {
         while !w.stopped() {
