@@ -190,6 +190,24 @@ fn system_clock_shows_the_time_in_every_unit() {
 }
 
 #[test]
+fn system_clock_goes_over_to_the_counter_that_the_kernel_uses() {
+    let clock = SystemClock::new(ClockUnit::Nanos);
+    let (wanted, _) = super::system::on_tsc();
+    let mut t = Timeout::from_micros(10_000_000);
+    while super::system::on_tsc().1 != wanted {
+        assert!(!t.is_over(), "still on the kernel's clock");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Over a renewal, it keeps to the wall clock.
+    for _ in 0..12 {
+        let truth = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64;
+        let off = clock.now().0 as i64 - truth;
+        assert!(off.abs() < 20_000_000, "{off} ns off"); // preempted in between, at worst
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
 fn system_clock_and_monotonic_nanos_grow_across_threads() {
     let (wall, mono) = (AtomicU64::new(0), AtomicU64::new(0));
     let clock = SystemClock::new(ClockUnit::Nanos);
