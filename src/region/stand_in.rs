@@ -1,6 +1,7 @@
 //! A region in memory, behind the face of the real one: enough to build and test the C boundary against. Not part of the product.
 //!
 //! One lock over one ordered map; versions are never dropped, so that a snapshot is a number. Regions live as long as the process, by path.
+#![expect(clippy::type_complexity, reason = "written out once, here")]
 
 use super::*;
 use crate::clock::{ClockUnit, Timeout};
