@@ -1,22 +1,24 @@
 use super::*;
 use std::sync::Arc;
 
-/// Knows whether it is alive; the memory behind it is filled when it goes, so that a late reader sees it.
+/// Knows whether it is alive; its memory may hold the next one at once, so it also knows which it is.
 struct Canary {
     alive: AtomicU64,
+    id: u64,
     drops: Arc<AtomicU64>,
     panics: bool,
 }
+static IDS: AtomicU64 = AtomicU64::new(1);
 const ALIVE: u64 = 0x600d_600d_600d_600d;
 
 impl Canary {
     fn new(drops: &Arc<AtomicU64>) -> Self {
-        Self { alive: AtomicU64::new(ALIVE), drops: drops.clone(), panics: false }
+        Self { alive: AtomicU64::new(ALIVE), id: IDS.fetch_add(1, Ordering::Relaxed), drops: drops.clone(), panics: false }
     }
 }
 impl Canary {
     fn that_panics(drops: &Arc<AtomicU64>) -> Self {
-        Self { alive: AtomicU64::new(ALIVE), drops: drops.clone(), panics: true }
+        Self { alive: AtomicU64::new(ALIVE), id: 0, drops: drops.clone(), panics: true }
     }
 }
 impl Drop for Canary {
@@ -135,7 +137,7 @@ fn words_of_ended_threads_are_used_again() {
 
 /// Threads use handles that others close and make anew: what is entered is alive, each object goes once.
 fn stress() {
-    const SHARED: usize = 4;
+    const SHARED: usize = 2;
     const ROUNDS: u64 = 20_000;
     let drops = Arc::new(AtomicU64::new(0));
     let made = AtomicU64::new(SHARED as u64);
@@ -153,8 +155,10 @@ fn stress() {
                             i += 1;
                             let h = handles[i % SHARED].load(Ordering::Relaxed);
                             if let Ok(e) = enter::<Canary>(std::ptr::with_exposed_provenance(h)) {
-                                for _ in 0..i % 30 {
-                                    assert_eq!(e.object().alive.load(Ordering::Relaxed), ALIVE, "used after it was freed");
+                                let id = std::hint::black_box(e.object()).id;
+                                for _ in 0..i % 300 {
+                                    let now = std::hint::black_box(e.object());
+                                    assert_eq!((now.alive.load(Ordering::Relaxed), now.id), (ALIVE, id), "used after it was freed");
                                 }
                                 used += 1;
                             }
