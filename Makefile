@@ -1,11 +1,49 @@
-# The verbs people type. Thin: each calls cargo or a script.
-CARGO ?= cargo
+# The verbs people type. Each calls cargo or one script in tools/.
+.PHONY: all demo test bench ctest kill tsan header fmt lint install clean
 
-.PHONY: header ctest
-# Rewrites include/region.h from src/ffi.
+all:
+	cargo build --release
+
+# Counts every word of a 50 MB corpus with 100 threads, kills the program half-way, resumes, and checks every count.
+demo:
+	tools/demo.sh
+
+# Everything that continuous integration runs; installs what it needs.
+test:
+	tools/test.sh
+
+# libregion beside RocksDB, LMDB, SQLite, WiredTiger and LevelDB; writes target/bench.
+bench:
+	benches/compare/run.sh
+
+# Kill test: SIGKILL at random points, reopen, compare. make kill ROUNDS=1000
+ROUNDS ?= 200
+kill:
+	tools/kill.sh $(ROUNDS)
+
+# Stress test under ThreadSanitizer with an instrumented standard library.
+tsan:
+	tools/tsan.sh
+
+# Renders include/region.h, include/region.symbols from src/ffi.
 header:
-	UPDATE_HEADER=1 $(CARGO) test --quiet --test it header::the_committed_header
+	UPDATE_HEADER=1 cargo test --quiet --features test-hooks --test it header::the_committed_header
 
 # The library as a C programmer meets it. SANITIZE=1: under ASan and UBSan.
-ctest:
+ctest: all
 	c_tests/run.sh
+
+fmt:
+	cargo fmt --all
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --all-targets --features test-hooks -- -D warnings
+
+# make install PREFIX=/usr/local DESTDIR=
+PREFIX ?= /usr/local
+install: all
+	tools/install.sh "$(DESTDIR)$(PREFIX)" "$(PREFIX)"
+
+clean:
+	cargo clean

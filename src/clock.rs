@@ -1,6 +1,23 @@
-//! The region's clock, and bounded waiting. The only caller of the system time.
+//! The region's clock, and bounded waiting. With its two parts the only caller of the system time.
+//!
+//! - `anchor.rs`: turns a running counter into wall time by a line that is renewed about once a second. Pure arithmetic and one seqlock.
+//! - `system.rs`: the process's one such line, over the time-stamp counter where the kernel trusts it, else over the kernel's monotonic clock.
+//!
+//! Must not: know rows or ticks of rows (that is `sequencer`), or sleep on behalf of a room without being asked.
+
+#![forbid(unsafe_code)]
+
+mod anchor;
+#[cfg(all(test, loom))]
+mod models;
+mod system;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use system::{SystemClock, monotonic_nanos};
 
 use crate::ids::Tick;
+use crate::sync::{Arc, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Unit of a region's timestamps, fixed at creation.
@@ -41,6 +58,96 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Tick;
     /// Nanoseconds per tick.
     fn unit(&self) -> ClockUnit;
+}
+
+impl<C: Clock + ?Sized> Clock for Arc<C> {
+    fn now(&self) -> Tick {
+        (**self).now()
+    }
+    fn unit(&self) -> ClockUnit {
+        (**self).unit()
+    }
+}
+
+/// The clock of a region: the system's, so that its read is inlined into the commit, or one that a test moves by hand.
+pub enum RegionClock {
+    /// The wall clock.
+    System(SystemClock),
+    /// Any other.
+    Other(Arc<dyn Clock>),
+}
+
+impl Clock for RegionClock {
+    #[inline]
+    fn now(&self) -> Tick {
+        match self {
+            Self::System(c) => c.now(),
+            Self::Other(c) => c.now(),
+        }
+    }
+    fn unit(&self) -> ClockUnit {
+        match self {
+            Self::System(c) => c.unit(),
+            Self::Other(c) => c.unit(),
+        }
+    }
+}
+
+/// What a region does when a row already committed in the clock's current tick. The numbers are stored and part of the C interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum TickPolicy {
+    /// Take the tick after the row's last, within the lead bound (the default).
+    #[default]
+    Advance = 1,
+    /// Wait until the clock has left the row's last tick. With nanosecond ticks the same as `Advance`: the clock has moved on by then.
+    Wait = 2,
+}
+
+/// A clock that moves only when told to, forwards or backwards. For tests.
+pub struct ManualClock {
+    now: AtomicU64,
+    unit: ClockUnit,
+}
+
+impl ManualClock {
+    /// Stands at `now`, in `unit`s.
+    pub fn new(now: u64, unit: ClockUnit) -> Self {
+        Self { now: AtomicU64::new(now), unit }
+    }
+    // AcqRel and Acquire: who sees a time also sees what was done before the clock was put there, as with a real clock.
+    /// Put it at `now`.
+    pub fn set(&self, now: u64) {
+        self.now.store(now, Ordering::Release);
+    }
+    /// Forwards by `ticks`.
+    pub fn advance(&self, ticks: u64) {
+        self.now.fetch_add(ticks, Ordering::AcqRel);
+    }
+    /// Backwards by `ticks`.
+    pub fn step_back(&self, ticks: u64) {
+        self.now.fetch_sub(ticks, Ordering::AcqRel);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Tick {
+        Tick(self.now.load(Ordering::Acquire))
+    }
+    fn unit(&self) -> ClockUnit {
+        self.unit
+    }
+}
+
+/// Sleep, for waits that poll. A scheduling point under loom.
+pub(crate) fn sleep(time: Duration) {
+    #[cfg(not(loom))]
+    crate::sync::thread::sleep(time);
+    #[cfg(loom)]
+    {
+        let _ = time;
+        crate::sync::thread::yield_now();
+    }
 }
 
 /// How long a call may wait. Reads the clock only once something has to be waited for, so an uncontended call pays nothing.

@@ -2,6 +2,9 @@
 //!
 //! Atomics hold the raw `u64`; everything else passes the newtype, so that a tick is never taken for a sequence number.
 
+use foldhash::quality::FixedState;
+use std::hash::{BuildHasher, Hasher};
+
 /// Position of a commit in commit order; also in the log. 0 is "no commit".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SequenceNumber(pub u64);
@@ -25,6 +28,24 @@ pub struct Generation(pub u32);
 /// Keyed 64-bit hash of a row's bytes: the identity of a row in the lock table (never in the memstore, which compares bytes).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowHash(pub u64);
+
+/// Makes [`RowHash`]es under one key. The key is new each time a region opens, so nobody can prepare rows that collide.
+#[derive(Clone, Debug)]
+pub struct RowHasher(FixedState);
+
+impl RowHasher {
+    /// Under this key.
+    pub fn new(key: u64) -> Self {
+        Self(FixedState::with_seed(key))
+    }
+    /// The hash of a row.
+    #[inline]
+    pub fn hash(&self, row: &[u8]) -> RowHash {
+        let mut hasher = self.0.build_hasher();
+        hasher.write(row);
+        RowHash(hasher.finish())
+    }
+}
 
 /// A place in the log: segment number in the upper, byte offset in the lower half, so that positions compare as numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

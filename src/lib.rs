@@ -15,15 +15,36 @@ mod ffi_handle_protocol;
 #[cfg(not(loom))]
 pub mod region;
 
-pub mod cell;
+#[cfg(not(loom))]
+pub mod commit;
+#[cfg(not(loom))]
+pub mod read;
+
+#[cfg(not(loom))]
+pub mod state;
+pub mod store;
+
+pub mod memstore;
+pub mod merge;
+#[expect(unsafe_code, reason = "pointers freed after a grace period")]
+pub mod mvcc;
+pub mod rowlock;
+pub mod sequencer;
+pub mod wal;
+
+pub mod env;
 pub mod mslab;
 
-pub mod error;
+pub mod cell;
 
 pub mod clock;
+pub mod error;
 pub mod health;
+pub mod hooks;
 pub mod ids;
+pub mod lock_order;
 pub mod options;
+pub mod stats;
 pub mod sync;
 
 pub use error::{Error, ErrorKind, Result};

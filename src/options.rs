@@ -16,9 +16,10 @@ mod family;
 mod tests;
 
 pub use config::{KNOBS, Kind, Knob};
-pub use family::{Bloom, Compression, FamilyInfo, FamilySpec, TTL_NONE};
+pub use family::{Bloom, Compression, FamilySpec, TTL_NONE};
 
 use crate::clock::ClockUnit;
+pub use crate::clock::TickPolicy;
 use crate::error::Result;
 use crate::fail;
 
@@ -60,17 +61,6 @@ pub enum WalIo {
     Mapped = 1,
     /// One `pwrite` per record.
     Write = 2,
-}
-
-/// What a commit does when its row already committed in this tick. The numbers are part of the C interface.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub enum TickPolicy {
-    /// Takes the next tick, up to `tick_lead_max_ms` ahead of the clock. The default.
-    #[default]
-    Advance = 1,
-    /// Waits for the clock to move on.
-    Wait = 2,
 }
 
 /// What `region_open` may do.

@@ -8,10 +8,9 @@ use super::scan::{Snap, region_snapshot_t};
 use super::sized::{Elements, plain, read_sized, write_sized, zeroed};
 use crate::clock::{ClockUnit, Timeout};
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::{
-    Bloom, Compression, Durability, FamilyInfo, FamilySpec, OpenFlags, ReadOptions, RegionOptions, TickPolicy, WalIo, WriteOptions,
-};
+use crate::options::{Bloom, Compression, Durability, FamilySpec, OpenFlags, ReadOptions, RegionOptions, TickPolicy, WalIo, WriteOptions};
 use crate::region::{CommitInfo, Phase, Progress, Region};
+use crate::store::FamilyInfo;
 use std::ffi::{c_char, c_void};
 
 /// Values of durability. 0 is the region's own.
@@ -456,8 +455,8 @@ pub(super) fn family_out(f: &FamilyInfo, name: region_slice_t) -> region_family_
         max_versions: f.max_versions,
         min_versions: f.min_versions,
         ttl_ms: f.ttl_ms,
-        bloom: f.bloom as u32,
-        compression: f.compression as u32,
+        bloom: f.bloom,
+        compression: f.compression,
         block_size: f.block_size,
         flags: f.flags,
     }

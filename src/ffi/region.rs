@@ -200,7 +200,7 @@ pub unsafe extern "C" fn region_family_next(
             if !out.is_null() {
                 let name = {
                     let mut names = open.names.lock();
-                    let kept = names.entry(found.0).or_insert_with(|| info.name.clone().into_boxed_slice());
+                    let kept = names.entry(found.0).or_insert_with(|| info.name.as_bytes().into());
                     // The box never moves its bytes and is never replaced, so the slice outlives the lock.
                     region_slice_t::of(kept)
                 };

@@ -12,6 +12,7 @@
 
 use super::budget::MemoryBudget;
 use super::chunk::{ALIGN_MAX, ChunkSet};
+use super::flaw::{self, Flaw};
 use super::pool::ChunkPool;
 use crate::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering};
 use std::ptr::NonNull;
@@ -91,7 +92,8 @@ impl Arena {
         let _refill = self.refill.lock();
         // Another thread may have been here first.
         let full = self.chunks.open(place);
-        if let Some(chunk) = full
+        if !flaw::is(Flaw::RefillBlindly)
+            && let Some(chunk) = full
             && let Some(piece) = chunk.bump(size, align)
         {
             return Some(piece);

@@ -11,6 +11,7 @@
 //! *Threads*: a `Chunk` is shared, an `OwnedChunk` and a `ChunkList` have one owner at a time. The bytes themselves are the callers': they
 //! publish what they write there with a Release store of their own.
 
+use super::flaw::{self, Flaw};
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 use std::ptr::{self, NonNull};
@@ -33,9 +34,6 @@ pub struct Chunk {
     id: u64,
     /// Link of the list that holds this chunk.
     next: AtomicPtr<Chunk>,
-    /// Breaks a rule on purpose, to see the models fail.
-    #[cfg(loom)]
-    pub flaw: super::models::Flaw,
 }
 
 // SAFETY: `base` is memory that this chunk owns; it is handed out in disjoint pieces only (C1), everything else is atomic or constant.
@@ -70,8 +68,7 @@ impl Chunk {
                 }
                 (at, ends(bottom, at))
             };
-            #[cfg(loom)]
-            if self.flaw == super::models::Flaw::BumpWithoutExchange {
+            if flaw::is(Flaw::BumpByStore) {
                 self.cursor.store(wanted, Ordering::Relaxed);
                 return Some(self.at(at));
             }
@@ -140,8 +137,6 @@ impl OwnedChunk {
             bytes,
             id,
             next: AtomicPtr::new(ptr::null_mut()),
-            #[cfg(loom)]
-            flaw: super::models::Flaw::None,
         };
         Some(Self(NonNull::from(Box::leak(Box::new(chunk)))))
     }
@@ -160,13 +155,6 @@ impl OwnedChunk {
     /// Makes every page resident now instead of at first touch. True if it worked.
     pub fn populate(&mut self) -> bool {
         populate_buffer(self.chunk().base, self.chunk().bytes)
-    }
-    /// Breaks a rule in this chunk.
-    #[cfg(loom)]
-    pub fn with_flaw(self, flaw: super::models::Flaw) -> Self {
-        // SAFETY: the one owner, nothing shared yet.
-        unsafe { (*self.0.as_ptr()).flaw = flaw };
-        self
     }
     fn into_raw(self) -> NonNull<Chunk> {
         let raw = self.0;

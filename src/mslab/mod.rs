@@ -17,6 +17,7 @@ mod arena;
 mod budget;
 #[expect(unsafe_code, reason = "maps memory and hands out pieces of it")]
 mod chunk;
+mod flaw;
 mod gate;
 mod pool;
 
@@ -24,7 +25,12 @@ pub use arena::{Arena, OPEN_CHUNKS_MAX};
 pub use budget::{MemoryBudget, wait_for_memory};
 pub use pool::{CHUNK_BYTES_DEFAULT, CHUNK_BYTES_MIN, ChunkPool, PoolOptions, PoolStats};
 
+/// Pool or budget is exhausted; nothing was taken. The caller gives its locks back and waits for memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoMemory;
+
 #[cfg(all(test, loom))]
+#[expect(unsafe_code, reason = "loom's cells stand for a chunk's bytes")]
 mod models;
 #[cfg(all(test, not(loom)))]
 mod tests;

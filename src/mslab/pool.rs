@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 use super::chunk::{ChunkList, OwnedChunk, page_rounded};
+use super::flaw::{self, Flaw};
 use super::gate::Gate;
 use crate::clock::Timeout;
 use crate::error::Result;
@@ -341,7 +342,6 @@ impl ChunkPool {
             }
             add_pooled(c, &idle);
         }
-        // Unmapped before it leaves the count: the limit is on what is mapped.
         drop(out);
         self.forget_oversize(large, large_bytes);
         self.starved.store(false, Ordering::Relaxed);
@@ -350,12 +350,14 @@ impl ChunkPool {
 
     /// Counts a chunk that is about to be mapped, as in use, and answers its id.
     fn reserve_new(&self) -> Option<u64> {
-        let (c, _idle) = (&self.counters, self.idle.lock());
-        let mapped = read(&c.mapped_bytes) + self.chunk_bytes as u64;
+        let c = &self.counters;
+        let early = flaw::is(Flaw::LimitOutsideLock).then(|| read(&c.mapped_bytes));
+        let _idle = self.idle.lock();
+        let mapped = early.unwrap_or_else(|| read(&c.mapped_bytes)) + self.chunk_bytes as u64;
         if mapped > self.max_bytes {
             return None;
         }
-        c.mapped_bytes.store(mapped, Ordering::Relaxed);
+        add(&c.mapped_bytes, self.chunk_bytes as u64);
         add(&c.created, 1);
         add(&c.in_use, 1);
         self.raise_high_water();

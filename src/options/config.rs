@@ -132,7 +132,7 @@ pub const KNOBS: &[Knob] = &[
     number!(wal_bytes_max, Bytes, 8 * GIB, 256 * KIB, 64 * TIB, "bytes of log at which writes wait for a flush"),
     number!(background_threads, Number, 1, 1, 64, "threads for flush and compaction"),
     number!(wal_segment_bytes, Bytes, 64 * MIB, 64 * KIB, GIB, "bytes of one log segment; the largest record is 8 KiB less"),
-    number!(lock_buckets, Number, 1 << 16, 1 << 6, 1 << 24, "buckets of the row lock table, a power of two; 64 bytes each"),
+    number!(lock_buckets, Number, 1 << 14, 1 << 6, 1 << 24, "buckets of the row lock table, a power of two; 64 bytes each"),
     Knob {
         key: "recovery",
         kind: Kind::Choice(RECOVERIES),

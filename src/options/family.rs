@@ -1,8 +1,7 @@
-//! Column families as a caller describes them, and as they are once settled.
+//! Column families as a caller describes them.
 
 use crate::error::Result;
 use crate::fail;
-use crate::ids::FamilyId;
 
 /// `ttl_ms` of a family whose cells never expire.
 pub const TTL_NONE: u64 = u64::MAX;
@@ -88,29 +87,6 @@ pub struct FamilySpec {
     pub flags: u32,
 }
 
-/// A family as it is: every setting final. Never changes; a change makes a new one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FamilyInfo {
-    /// Stored, never used again.
-    pub id: FamilyId,
-    /// Its name.
-    pub name: Vec<u8>,
-    /// At least 1.
-    pub max_versions: u32,
-    /// At most `max_versions`.
-    pub min_versions: u32,
-    /// [`TTL_NONE`] = never.
-    pub ttl_ms: u64,
-    /// Filter of its store files.
-    pub bloom: Bloom,
-    /// Compression of its store files.
-    pub compression: Compression,
-    /// Block of its store files.
-    pub block_size: u32,
-    /// `FamilySpec::KEEP_DELETED` and its neighbour.
-    pub flags: u32,
-}
-
 impl FamilySpec {
     /// Deleted cells stay readable in the past until they fall to versions or age.
     pub const KEEP_DELETED: u32 = 1 << 0;
@@ -143,26 +119,5 @@ impl FamilySpec {
             return fail!(Invalid, "family {shown:?}: min_versions {} is above max_versions {}", self.min_versions, self.max_versions);
         }
         Ok(())
-    }
-    /// This family with `stored`'s settings, or the defaults, where it names none.
-    pub fn settle(&self, id: FamilyId, stored: Option<&FamilyInfo>) -> Result<FamilyInfo> {
-        self.check()?;
-        let or = |given: u32, stored: Option<u32>, default: u32| if given != 0 { given } else { stored.unwrap_or(default) };
-        let info = FamilyInfo {
-            id,
-            name: self.name.clone(),
-            max_versions: or(self.max_versions, stored.map(|s| s.max_versions), 1),
-            min_versions: or(self.min_versions, stored.map(|s| s.min_versions), 0),
-            ttl_ms: if self.ttl_ms != 0 { self.ttl_ms } else { stored.map_or(TTL_NONE, |s| s.ttl_ms) },
-            bloom: self.bloom.or(stored.map(|s| s.bloom)).unwrap_or_default(),
-            compression: self.compression.or(stored.map(|s| s.compression)).unwrap_or_default(),
-            block_size: or(self.block_size, stored.map(|s| s.block_size), 64 << 10),
-            flags: or(self.flags, stored.map(|s| s.flags), 0),
-        };
-        if info.min_versions > info.max_versions {
-            let shown = String::from_utf8_lossy(&self.name);
-            return fail!(Invalid, "family {shown:?}: min_versions {} is above max_versions {}", info.min_versions, info.max_versions);
-        }
-        Ok(info)
     }
 }

@@ -1,6 +1,5 @@
 use super::*;
 use crate::error::ErrorKind;
-use crate::ids::FamilyId;
 
 fn with(config: &str) -> RegionOptions {
     RegionOptions { config: config.into(), ..RegionOptions::default() }
@@ -101,17 +100,4 @@ fn family_names_and_bounds() {
     refused(&o, ErrorKind::Invalid, "listed twice");
     let flags = FamilySpec { flags: 4, ..FamilySpec::named("f") };
     assert_eq!(flags.check().unwrap_err().kind(), ErrorKind::Unsupported);
-}
-
-#[test]
-fn a_family_settles_to_stored_values_then_defaults() {
-    let new = FamilySpec { max_versions: 3, ..FamilySpec::named("f") }.settle(FamilyId(1), None).unwrap();
-    assert_eq!((new.max_versions, new.min_versions, new.ttl_ms, new.block_size), (3, 0, TTL_NONE, 64 << 10));
-    assert_eq!((new.bloom, new.compression), (Bloom::Row, Compression::None));
-    // A zeroed spec changes nothing; what it names changes.
-    assert_eq!(FamilySpec::named("f").settle(FamilyId(1), Some(&new)).unwrap(), new);
-    let changed = FamilySpec { ttl_ms: 5, ..FamilySpec::named("f") }.settle(FamilyId(1), Some(&new)).unwrap();
-    assert_eq!((changed.ttl_ms, changed.max_versions), (5, 3));
-    let clash = FamilySpec { min_versions: 4, ..FamilySpec::named("f") };
-    assert_eq!(clash.settle(FamilyId(1), Some(&new)).unwrap_err().kind(), ErrorKind::Invalid);
 }

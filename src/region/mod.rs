@@ -1,407 +1,328 @@
-//! The verbs and the life of a region: the face that the C boundary, the command line tool and Rust programs call.
+//! The verbs, and the life of a region. Delegates: reading is done in `read`, committing in `commit`.
 //!
-//! Types of calls and answers live here; the verbs delegate. Rows, qualifiers and values are borrowed for the call. Nothing of this room knows C.
+//! - life: `open`, `recover`, `close`, `lifecycle`, `background` (seal), `family`, `describe`
+//! - writes: `admission` → `increment` | `mutate` | `batch` (`group`, `check`, `counter`)
+//! - reads: `reads` (gets, counters), `scanner` (snapshots, scans)
+//!
+//! Threads: every verb may be called from any number of threads; a scanner by one at a time.
 #![forbid(unsafe_code)]
 
-mod stand_in;
+mod admission;
+mod background;
+mod batch;
+mod check;
+mod close;
+mod counter;
+mod describe;
+mod face;
+mod family;
+mod group;
+mod increment;
+mod lifecycle;
+mod mutate;
+mod open;
+mod reads;
+mod recover;
+mod scanner;
+mod thread;
 
-pub use stand_in::{Region, Scanner, Snapshot};
+pub use face::*;
+pub use scanner::{Scanner, Snapshot};
 
-use crate::cell::CellType;
-use crate::error::{Error, ErrorKind};
+use crate::clock::Timeout;
+use crate::commit::Committed;
+use crate::env::{DirLock, Env};
+use crate::error::Result;
+use crate::ids::{FamilyId, SequenceNumber};
+use crate::options::{Durability, FamilySpec, ReadOptions, RegionOptions, Settings, WriteOptions};
+use crate::state::State;
+use crate::stats::CallKind;
+use crate::store::{FamilyInfo, Manifest};
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
+use lifecycle::Lifecycle;
+use std::path::{Path, PathBuf};
 
-/// What a long call is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Replaying the log.
-    Recovery,
-    /// Writing memory to files.
-    Flush,
-    /// Merging files.
-    Compact,
-    /// Linking or copying files.
-    Checkpoint,
-    /// Writing files for HBase.
-    Export,
-    /// Taking a file in.
-    Ingest,
+/// An open region. Clones name the same one.
+#[derive(Clone)]
+pub struct Region {
+    inner: Arc<Inner>,
 }
 
-/// How far a long call is, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// What it is doing.
-    pub phase: Phase,
-    /// Done so far.
-    pub done: u64,
-    /// Of so much; 0 = not known yet.
-    pub total: u64,
+/// What an open region consists of.
+pub(crate) struct Inner {
+    // Fixed at open.
+    pub path: PathBuf,
+    pub settings: Settings,
+    pub durability: Durability,
+    pub write_timeout_us: u64,
+    pub read_only: bool,
+    pub start_row: Vec<u8>,
+    pub end_row: Vec<u8>,
+    pub has_range: bool,
+    pub run_bytes_max: usize,
+    pub env: Arc<dyn Env>,
+    /// JSON of what recovery found.
+    pub report: String,
+    // Shared by commits and reads.
+    pub state: State,
+    pub lifecycle: Lifecycle,
+    /// Commits since the last seal, counted only if the option asks for seals.
+    pub commits_since_seal: AtomicU64,
+    pub seals: AtomicU64,
+    /// Bytes of SKIP_WAL commits, lost by a crash.
+    pub unlogged_bytes: AtomicU64,
+    pub open_scanners: AtomicU64,
+    pub open_snapshots: AtomicU64,
+    pub pinned_values: AtomicU64,
+    pub pinned_bytes: AtomicU64,
+    // Level 0: manifest.
+    pub manifest: Mutex<Manifest>,
+    // Level 1: one seal at a time, and one closer.
+    pub seal_lock: Mutex<()>,
+    pub close_lock: Mutex<()>,
+    /// Released by close.
+    pub dir_lock: Mutex<Option<Box<dyn DirLock>>>,
 }
 
-/// How a region is closed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CloseFlags {
-    /// Open children do not keep it open: they answer `Closed` from then on.
-    pub force: bool,
-    /// Commits that are not in the log are not flushed first.
-    pub no_flush: bool,
-}
-
-/// What a write tells besides its value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CommitInfo {
-    /// `CommitInfo::DURABLE`, `CommitInfo::DUPLICATE`.
-    pub flags: u32,
-    /// Highest commit of the call; 0 = nothing to wait for.
-    pub seq: u64,
-    /// Its timestamp.
-    pub timestamp: u64,
-}
-
-impl CommitInfo {
-    /// Already as durable as asked.
-    pub const DURABLE: u32 = 1 << 0;
-    /// Answered from the nonce's first run.
-    pub const DUPLICATE: u32 = 1 << 1;
-}
-
-/// Answer of one increment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counted {
-    /// The value after it (before it with `RETURN_OLD`); the current one where a bound refused it.
-    pub value: i64,
-    /// False: a bound refused it, nothing changed.
-    pub applied: bool,
-}
-
-/// One column of a row to count up.
-#[derive(Clone, Copy, Debug)]
-pub struct IncrementColumn<'a> {
-    /// Family id.
-    pub family: u32,
-    /// Qualifier.
-    pub qual: &'a [u8],
-    /// What to add.
-    pub delta: i64,
-}
-
-/// The columns of [`Region::increment_row`].
-pub trait IncrementColumns {
-    /// How many.
-    fn len(&self) -> usize;
-    /// None at all.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
+impl Inner {
+    /// Snapshots, scanners and pinned values.
+    pub fn open_children(&self) -> u64 {
+        // Acquire: a closer that sees 0 sees all that the children did.
+        self.lifecycle.children.load(Ordering::Acquire)
     }
-    /// The `i`-th, `i < len`.
-    fn get(&self, i: usize) -> IncrementColumn<'_>;
-}
-
-/// One element of [`Region::increment_many`].
-#[derive(Clone, Copy, Debug)]
-pub struct Increment<'a> {
-    /// Family id.
-    pub family: u32,
-    /// Row.
-    pub row: &'a [u8],
-    /// Qualifier.
-    pub qual: &'a [u8],
-    /// What to add.
-    pub delta: i64,
-}
-
-/// The elements of [`Region::increment_many`].
-pub trait Increments {
-    /// How many.
-    fn len(&self) -> usize;
-    /// None at all.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
+    fn note_unlogged(&self, _: &Committed) {
+        // Relaxed: a statistic.
+        self.unlogged_bytes.fetch_add(1, Ordering::Relaxed);
     }
-    /// The `i`-th, `i < len`.
-    fn get(&self, i: usize) -> Increment<'_>;
 }
 
-/// How a condition compares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Comparison {
-    /// Equal.
-    Equal,
-    /// Not equal.
-    NotEqual,
-    /// Stored < expected.
-    Less,
-    /// Stored ≤ expected.
-    LessOrEqual,
-    /// Stored > expected.
-    Greater,
-    /// Stored ≥ expected.
-    GreaterOrEqual,
-    /// There is a value.
-    Exists,
-    /// There is none.
-    Absent,
-}
+impl Region {
+    /// Opens (or creates) the region at `path`. `progress` is called during recovery, at least every 100 ms; true cancels.
+    pub fn open(
+        path: &Path,
+        options: RegionOptions,
+        pool: Option<Arc<crate::mslab::ChunkPool>>,
+        progress: Option<&mut dyn FnMut(Progress) -> bool>,
+    ) -> Result<Self> {
+        open::open(Arc::new(crate::env::os::OsEnv), path, &options, pool, progress).map(|inner| Self { inner: Arc::new(inner) })
+    }
+    /// As [`Region::open`], over another outside world: for tests.
+    #[cfg(any(test, feature = "test-hooks"))]
+    pub fn open_in(
+        env: Arc<dyn Env>,
+        path: &Path,
+        options: RegionOptions,
+        pool: Option<Arc<crate::mslab::ChunkPool>>,
+        progress: Option<&mut dyn FnMut(Progress) -> bool>,
+    ) -> Result<Self> {
+        open::open(env, path, &options, pool, progress).map(|inner| Self { inner: Arc::new(inner) })
+    }
+    /// Removes the region at `path`, which must not be open, with all it holds.
+    pub fn destroy(path: &Path) -> Result<()> {
+        close::destroy(&crate::env::os::OsEnv, path)
+    }
+    /// Closes it. An error of kind Busy or Timeout: still open, everything as before; every other return: closed.
+    pub fn close(&self, flags: CloseFlags, timeout: Timeout) -> Result<()> {
+        self.inner.close(flags, timeout)
+    }
+    /// Microseconds that a call waits which names no timeout.
+    pub fn write_timeout_us(&self) -> u64 {
+        self.inner.write_timeout_us
+    }
+    /// True once it is closed.
+    pub fn is_closed(&self) -> bool {
+        self.inner.lifecycle.is_closed()
+    }
+    /// Refuses writes from now on: the boundary caught a bug.
+    pub fn poison(&self, reason: &str) {
+        self.inner.state.health.poison(reason);
+    }
 
-/// What an element of a batch does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
+    /// Id of the family with this name.
+    pub fn family_id(&self, name: &[u8]) -> Result<Option<FamilyId>> {
+        self.inner.family_id(name)
+    }
+    /// Creates the family, or changes its settings.
+    pub fn family_set(&self, spec: FamilySpec) -> Result<FamilyId> {
+        self.inner.family_set(&spec)
+    }
+    /// Drops the family and all its cells.
+    pub fn family_drop(&self, id: FamilyId) -> Result<()> {
+        self.inner.family_drop(id)
+    }
+    /// The family with the smallest id above `after`.
+    pub fn family_next(&self, after: u32) -> Result<Option<(FamilyId, Arc<FamilyInfo>)>> {
+        self.inner.family_next(after)
+    }
+
+    /// Adds `delta` to one counter and returns the new value.
+    #[inline]
+    pub fn increment(
+        &self,
+        row: &[u8],
+        family: u32,
+        qualifier: &[u8],
+        delta: i64,
+        o: &WriteOptions,
+        info: &mut CommitInfo,
+    ) -> Result<Counted> {
+        self.inner.increment(row, family, qualifier, delta, o, info)
+    }
+    /// Adds to counters of one row, all or none. `values` gets the results in the order given; false: a bound was not met.
+    pub fn increment_row(
+        &self,
+        row: &[u8],
+        columns: &dyn IncrementColumns,
+        o: &WriteOptions,
+        info: &mut CommitInfo,
+        values: &mut [i64],
+    ) -> Result<bool> {
+        let mut keep = |i: usize, r: OpResult| {
+            if let Some(value) = values.get_mut(i) {
+                *value = r.value;
+            }
+        };
+        // One row is one group, and a group is applied whole or not at all.
+        match self.inner.batch(CallKind::Increment, &OfRow { row, columns }, o, info, &mut keep)? {
+            BatchOutcome::Done => Ok(true),
+            BatchOutcome::NotApplied => Ok(false),
+            BatchOutcome::Partial { error, .. } => Err(error),
+        }
+    }
+    /// Adds to counters of many rows.
+    pub fn increment_many(
+        &self,
+        incs: &dyn Increments,
+        o: &WriteOptions,
+        info: &mut CommitInfo,
+        results: &mut dyn FnMut(usize, OpResult),
+    ) -> Result<BatchOutcome> {
+        self.inner.batch(CallKind::Increment, &AsMutations(incs), o, info, results)
+    }
+    /// Runs a batch of operations.
+    pub fn batch(
+        &self,
+        ops: &dyn Mutations,
+        o: &WriteOptions,
+        info: &mut CommitInfo,
+        results: &mut dyn FnMut(usize, OpResult),
+    ) -> Result<BatchOutcome> {
+        self.inner.batch(CallKind::Write, ops, o, info, results)
+    }
     /// Stores a value.
-    Put,
-    /// Deletes all versions of the column.
-    Delete,
-    /// Deletes one version.
-    DeleteVersion,
-    /// Deletes the family of the row.
-    DeleteFamily,
-    /// Deletes the row.
-    DeleteRow,
-    /// Adds bytes to the end of the value.
-    Append,
-    /// Adds to the counter.
-    Increment,
-    /// Deletes the versions of one timestamp in the family.
-    DeleteFamilyVersion,
-    /// A condition on the group; with `as_counter` it compares `delta`, else `value` as bytes.
-    Check {
-        /// How it compares.
-        how: Comparison,
-        /// As signed counters.
-        as_counter: bool,
-    },
-}
-
-/// One element of a batch.
-#[derive(Clone, Copy, Debug)]
-pub struct Mutation<'a> {
-    /// What it does.
-    pub op: Op,
-    /// Family id; no meaning for `DeleteRow`.
-    pub family: u32,
-    /// Row.
-    pub row: &'a [u8],
-    /// Qualifier.
-    pub qual: &'a [u8],
-    /// Value, suffix, or what a check expects.
-    pub value: &'a [u8],
-    /// What to add, or what a counter check expects.
-    pub delta: i64,
-    /// 0 = assigned.
-    pub timestamp: u64,
-}
-
-/// The elements of [`Region::batch`].
-pub trait Mutations {
-    /// How many.
-    fn len(&self) -> usize;
-    /// None at all.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
+    pub fn put(&self, row: &[u8], family: u32, qualifier: &[u8], value: &[u8], o: &WriteOptions, info: &mut CommitInfo) -> Result<()> {
+        self.inner.put(row, family, qualifier, value, o, info)
     }
-    /// The `i`-th, `i < len`.
-    fn get(&self, i: usize) -> Mutation<'_>;
-}
-
-/// How one element of a batch ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OpStatus {
-    /// Applied (a check: met).
-    Applied,
-    /// A check or a bound of its group (atomic: of the call) was not met; nothing changed.
-    NotApplied,
-    /// Failed, or with `ErrorKind::NotRun` not run since another element failed.
-    Failed(ErrorKind),
-}
-
-/// Answer to one element of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpResult {
-    /// How it ended.
-    pub status: OpStatus,
-    /// `OpResult::RETRYABLE`, `OpResult::DUPLICATE`.
-    pub flags: u32,
-    /// The counter, of increments and checks.
-    pub value: i64,
-}
-
-impl OpResult {
-    /// This element may be tried again and cannot count twice.
-    pub const RETRYABLE: u32 = 1 << 0;
-    /// Answered from the nonce's first run.
-    pub const DUPLICATE: u32 = 1 << 1;
-}
-
-/// How a batch ended as a whole, if not in an error (then nothing of it was applied, an unknown outcome excepted).
-#[derive(Debug)]
-pub enum BatchOutcome {
-    /// Every element applied.
-    Done,
-    /// None failed; at least one check or bound was not met, its group changed nothing.
-    NotApplied,
-    /// Some groups applied, some failed.
-    Partial {
-        /// The first element that failed.
-        first: usize,
-        /// Its reason. `is_retryable` speaks of the whole call: true only where a repeated call cannot count twice.
-        error: Error,
-    },
-}
-
-/// What a read found, besides the bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Found {
-    /// Timestamp of the version.
-    pub timestamp: u64,
-    /// Its commit.
-    pub seq: u64,
-}
-
-/// Bytes that stay readable until this is dropped, also after the region is closed. Counts itself in the region's stats.
-pub trait Pinned: Send + Sync {
-    /// The bytes; always the same address.
-    fn bytes(&self) -> &[u8];
-}
-
-/// Where a value goes. A read that has to start again fills it again: the last fill counts.
-pub trait ValueSink {
-    /// Room for exactly `len` bytes, if there is any: the value is copied there.
-    fn fits(&mut self, len: usize) -> Option<&mut [u8]>;
-    /// Takes the value pinned, where it does not fit.
-    fn pin(&mut self, value: Box<dyn Pinned>);
-}
-
-/// Name of a column to read.
-#[derive(Clone, Copy, Debug)]
-pub struct Key<'a> {
-    /// Family id.
-    pub family: u32,
-    /// Row.
-    pub row: &'a [u8],
-    /// Qualifier.
-    pub qual: &'a [u8],
-}
-
-/// The keys of [`Region::get_many`] and [`Region::counter_get_many`].
-pub trait Keys {
-    /// How many.
-    fn len(&self) -> usize;
-    /// None at all.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// Deletes; `op` says what.
+    pub fn delete(&self, row: &[u8], family: u32, qualifier: &[u8], op: Op, o: &WriteOptions, info: &mut CommitInfo) -> Result<()> {
+        self.inner.delete(row, family, qualifier, op, o, info)
     }
-    /// The `i`-th, `i < len`.
-    fn get(&self, i: usize) -> Key<'_>;
+    /// Appends to a value; not offered by this version.
+    #[expect(clippy::too_many_arguments, reason = "the C call's")]
+    pub fn append(
+        &self,
+        _row: &[u8],
+        _family: u32,
+        _qual: &[u8],
+        _suffix: &[u8],
+        o: &WriteOptions,
+        _info: &mut CommitInfo,
+        _new_value: Option<&mut dyn ValueSink>,
+    ) -> Result<Found> {
+        self.inner.enter_write(CallKind::Write, thread::index(), o)?;
+        crate::fail!(Unsupported, "append is not offered by this version")
+    }
+    /// Waits until the commit with this number is on stable storage.
+    pub fn wait_durable(&self, seq: SequenceNumber, timeout: Timeout) -> Result<()> {
+        self.inner.wait_durable(seq.0, timeout)
+    }
+
+    /// Reads a column into `sink`. None: the column holds nothing.
+    pub fn get(&self, snapshot: Option<&Snapshot>, o: &ReadOptions, key: Key<'_>, sink: &mut dyn ValueSink) -> Result<Option<Found>> {
+        self.inner.get(snapshot, o, key, sink)
+    }
+    /// Reads a counter: value and timestamp.
+    pub fn counter_get(&self, snapshot: Option<&Snapshot>, o: &ReadOptions, key: Key<'_>) -> Result<Option<(i64, u64)>> {
+        self.inner.counter_get(snapshot, o, key)
+    }
+    /// Reads many counters, in order.
+    pub fn counter_get_many(
+        &self,
+        snapshot: Option<&Snapshot>,
+        o: &ReadOptions,
+        keys: &dyn Keys,
+        results: &mut dyn FnMut(usize, Result<Option<(i64, u64)>>),
+    ) -> Result<()> {
+        for i in 0..keys.len() {
+            results(i, self.inner.counter_get(snapshot, o, keys.get(i)));
+        }
+        Ok(())
+    }
+    /// Reads many values, in order, until `results` answers false.
+    pub fn get_many(
+        &self,
+        snapshot: Option<&Snapshot>,
+        o: &ReadOptions,
+        keys: &dyn Keys,
+        results: &mut dyn FnMut(usize, Option<(Found, &[u8])>) -> bool,
+    ) -> Result<()> {
+        self.inner.get_many(snapshot, o, keys, results)
+    }
+
+    /// Opens a snapshot.
+    pub fn snapshot(&self, timeout: Timeout) -> Result<Snapshot> {
+        scanner::open_snapshot(&self.inner, timeout)
+    }
+    /// Opens a scanner; without a snapshot it takes one of its own.
+    pub fn scanner(&self, snapshot: Option<&Snapshot>, o: &ReadOptions, spec: &ScanSpec<'_>) -> Result<Scanner> {
+        scanner::open_scanner(&self.inner, o, snapshot, spec)
+    }
+
+    /// Figures of now.
+    pub fn stats(&self) -> Result<RegionStats> {
+        self.inner.stats()
+    }
+    /// Settings and families as JSON.
+    pub fn describe(&self) -> Result<String> {
+        self.inner.describe()
+    }
+    /// What recovery found when the region was opened, as JSON.
+    pub fn recovery_report(&self) -> Result<String> {
+        let _call = self.inner.lifecycle.enter(CallKind::Other, thread::index())?;
+        Ok(self.inner.report.clone())
+    }
+    /// Seals the active memstore segment: new commits go to a fresh one. For tests; a flush will begin with it.
+    #[cfg(any(test, feature = "test-hooks"))]
+    pub fn seal(&self) -> Result<()> {
+        self.inner.seal()
+    }
 }
 
-/// Which columns a scan shows.
-#[derive(Clone, Copy, Debug)]
-pub enum ColumnFilter<'a> {
-    /// All of a family.
-    Family(u32),
-    /// One column.
-    Exact(u32, &'a [u8]),
-    /// Qualifiers that begin so.
-    Prefix(u32, &'a [u8]),
-    /// Qualifiers from the first to before the second; an empty second = no bound.
-    Range(u32, &'a [u8], &'a [u8]),
+/// Increments as operations of a batch.
+struct AsMutations<'a>(&'a dyn Increments);
+
+impl Mutations for AsMutations<'_> {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+    fn get(&self, i: usize) -> Mutation<'_> {
+        let x = self.0.get(i);
+        Mutation { op: Op::Increment, family: x.family, row: x.row, qual: x.qual, value: b"", delta: x.delta, timestamp: 0 }
+    }
 }
 
-/// What a scan covers. Empty and zero: no bound.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ScanSpec<'a> {
-    /// `ScanSpec::REVERSE` and its neighbours.
-    pub flags: u32,
-    /// First row.
-    pub start_row: &'a [u8],
-    /// First row beyond (the last one with `INCLUSIVE_END`).
-    pub end_row: &'a [u8],
-    /// Only rows that begin so.
-    pub row_prefix: &'a [u8],
-    /// Only these columns; empty = all.
-    pub columns: &'a [ColumnFilter<'a>],
-    /// Rows.
-    pub row_limit: u64,
-    /// Cells.
-    pub cell_limit: u64,
-    /// Versions of each column; 0 = 1.
-    pub max_versions: u32,
-    /// Cells of each row.
-    pub cells_per_row: u32,
+/// Columns of one row as operations of a batch.
+struct OfRow<'a> {
+    row: &'a [u8],
+    columns: &'a dyn IncrementColumns,
 }
 
-impl ScanSpec<'_> {
-    /// From the last row to the first.
-    pub const REVERSE: u32 = 1 << 0;
-    /// `end_row` itself too.
-    pub const INCLUSIVE_END: u32 = 1 << 1;
-    /// Not `start_row` itself.
-    pub const EXCLUSIVE_START: u32 = 1 << 2;
-    /// Delete markers and deleted cells too.
-    pub const RAW: u32 = 1 << 3;
-    /// Without values.
-    pub const KEYS_ONLY: u32 = 1 << 4;
-    /// Pages end at row ends only (the boundary sees to that).
-    pub const WHOLE_ROWS: u32 = 1 << 5;
-    /// Every flag there is.
-    pub const FLAGS_ALL: u32 = Self::REVERSE | Self::INCLUSIVE_END | Self::EXCLUSIVE_START | Self::RAW | Self::KEYS_ONLY | Self::WHOLE_ROWS;
-}
-
-/// One cell of a scan; valid until the scanner is asked again.
-#[derive(Clone, Copy, Debug)]
-pub struct ScanCell<'a> {
-    /// Row.
-    pub row: &'a [u8],
-    /// Family id.
-    pub family: u32,
-    /// Qualifier.
-    pub qual: &'a [u8],
-    /// Timestamp.
-    pub timestamp: u64,
-    /// Commit.
-    pub seq: u64,
-    /// Put or a delete marker.
-    pub kind: CellType,
-    /// Value; empty with `KEYS_ONLY`.
-    pub value: &'a [u8],
-    /// The first cell of its row.
-    pub new_row: bool,
-    /// The last one.
-    pub row_end: bool,
-}
-
-/// Numbers about a region, in the order of the C struct.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "described once, at the C struct of the same names")]
-pub struct RegionStats {
-    pub seq: u64,
-    pub durable_seq: u64,
-    pub memstore_bytes: u64,
-    pub memstore_heap_bytes: u64,
-    pub wal_bytes: u64,
-    pub wal_syncs: u64,
-    pub flushes: u64,
-    pub compactions: u64,
-    pub reads: u64,
-    pub writes: u64,
-    pub increments: u64,
-    pub checks_passed: u64,
-    pub checks_failed: u64,
-    pub stalled_writes: u64,
-    pub stalled_us: u64,
-    pub row_lock_waits: u64,
-    pub clock_waits: u64,
-    pub folded: u64,
-    pub tick_advances: u64,
-    pub tick_lead_max_ns: u64,
-    pub open_scanners: u64,
-    pub open_snapshots: u64,
-    pub oldest_snapshot_seq: u64,
-    pub oldest_snapshot_age_us: u64,
-    pub pinned_values: u64,
-    pub pinned_bytes: u64,
-    pub memstore_limit: u64,
-    pub memstore_sealed_bytes: u64,
-    pub wal_segments: u64,
-    pub unlogged_bytes: u64,
-    pub health: u64,
+impl Mutations for OfRow<'_> {
+    fn len(&self) -> usize {
+        self.columns.len()
+    }
+    fn get(&self, i: usize) -> Mutation<'_> {
+        let x = self.columns.get(i);
+        Mutation { op: Op::Increment, family: x.family, row: self.row, qual: x.qual, value: b"", delta: x.delta, timestamp: 0 }
+    }
 }

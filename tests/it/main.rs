@@ -3,3 +3,4 @@
 
 mod header;
 mod symbols;
+mod verbs;

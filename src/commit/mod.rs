@@ -1,0 +1,278 @@
+//! One atomic commit: THE sequence, written once. Every verb ends here.
+//!
+//! Must not: read values, take row locks, flush, or wait for anything. The caller holds the row locks, and under them a commit slot and the
+//! view loaded through it; all three are arguments, so a commit cannot be made without them. Whatever has to be waited for (tick, memory, log
+//! room) comes back as a [`Refusal`]: nothing was done, and the caller waits with everything released.
+//!
+//! Order (numbers as in docs/commit-path.md):
+//!   4 tick and level · 5 memory, empty index entries, encode · 6 committing, room · 7 number and record · 8 apply · 9 mark
+//! The caller frees the slot and unlocks the rows (10) right after, then waits for durability if the level asks for it (11).
+//!
+//! Invariants: nothing of a commit leaves its row locks before its record is whole in the log (I2). From the append to the mark a commit waits
+//! for nothing, takes no memory, no lock but a try_lock that was done before, no latch, and calls nobody (I4). The newest complete version of
+//! a column is never written to (I6).
+//!
+//! | fails in | what the caller gets | what was done |
+//! |---|---|---|
+//! | 4 | Tick | nothing |
+//! | 5 | TooLarge, Memory | empty rows and columns may stay in the index; readers skip them |
+//! | 6 | LogSpace, NoSpace, Poisoned, Io | the same; memory of new cells stays unused until its segment goes |
+//! | 7–9 | – | cannot fail; a panic here poisons the region |
+#![forbid(unsafe_code)]
+
+pub mod mutation;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::hooks::{self, Point};
+use crate::ids::{SequenceNumber, Tick};
+use crate::memstore::{Keep, NoMemory, Plan, Segment};
+use crate::mvcc::SlotGuard;
+use crate::options::Durability;
+use crate::rowlock::RowLocks;
+use crate::sequencer::Step;
+use crate::state::State;
+use crate::store::view::View;
+use crate::sync::Ordering;
+use crate::wal::{Level, RecordBuffer, RecordKind, Refused};
+use mutation::{CellChange, Ready, RowChange, Write};
+
+/// A commit that happened.
+#[derive(Clone, Copy, Debug)]
+pub struct Committed {
+    /// Its number.
+    pub seq: SequenceNumber,
+    /// Its tick.
+    pub tick: Tick,
+    /// It becomes visible, and may be acknowledged, once the durable number has reached `seq`.
+    pub waits_for_sync: bool,
+    /// It went past the log.
+    pub unlogged: bool,
+}
+
+/// Why nothing was done, and what to wait for before trying again.
+#[derive(Debug)]
+pub enum Refusal {
+    /// The row's next tick has to come first.
+    Tick(Tick),
+    /// Memory of the region or the pool is used up; the commit needs about this many bytes.
+    Memory(usize),
+    /// The log has no prepared room for a record of this many bytes.
+    LogSpace(u32),
+    /// Not worth trying again.
+    Fatal(Error),
+}
+
+/// Commits `cells` of `rows` as one atomic change. See the module for what the arguments prove and what the caller does next.
+///
+/// A linear sequence: longer than a function should be, so that the order can be read in one place.
+#[allow(clippy::too_many_arguments)]
+pub fn commit<'v>(
+    state: &State,
+    record: &mut RecordBuffer,
+    locks: &mut RowLocks<'_>,
+    slot: &SlotGuard<'_>,
+    view: &'v View,
+    rows: &mut [RowChange<'_, 'v>],
+    cells: &mut [CellChange<'_, 'v>],
+    asked: Durability,
+    thread: usize,
+) -> std::result::Result<Committed, Refusal> {
+    let Some(log) = &state.log else {
+        return Err(Refusal::Fatal(Error::new(ErrorKind::ReadOnly, "the region is open read-only")));
+    };
+    // 4. Tick and level. A commit on top of a row's waiting FSYNC commit takes that level: it could not be shown before it.
+    let tick = match state.sequencer.next(locks.last_tick()) {
+        Step::Take(tick) => tick,
+        Step::WaitFor(tick) => return Err(Refusal::Tick(tick)),
+    };
+    let fsync = asked == Durability::FsyncWal || locks.fsync_pending() > log.durable();
+    let unlogged = asked == Durability::SkipWal;
+
+    // 5. Timestamps, record, memory: all that can be refused, before the number is taken.
+    let segment: &'v Segment = &view.active;
+    encode(record, segment, rows, cells, tick, if fsync { Level::Fsync } else { Level::Sync });
+    if record.len() > state.record_bytes_max {
+        return Err(Refusal::Fatal(Error::new(
+            ErrorKind::TooLarge,
+            format!(
+                "one commit of {} bytes; the largest this region takes is {} (a quarter of memstore_limit, and less than a log segment)",
+                record.len(),
+                state.record_bytes_max
+            ),
+        )));
+    }
+    take_memory(state, segment, rows, cells, thread).map_err(|NoMemory| Refusal::Memory(record.len()))?;
+    hooks::reach(Point::BeforeAppend, state.hook_context);
+
+    // 6, 7. From here a snapshot waits for this commit. One lock gives the number and copies the record, so log order is number order.
+    slot.set_committing();
+    let appended = if unlogged {
+        state.health.check().map(|()| log.skip()).map_err(Refusal::Fatal)
+    } else {
+        log.append(record).map_err(|r| refusal(state, r))
+    };
+    let seq = match appended {
+        Ok(seq) => seq,
+        Err(refusal) => {
+            slot.set_view_held();
+            return Err(refusal);
+        }
+    };
+    hooks::reach(Point::Appended, state.hook_context);
+
+    // 8. Versions, invisible until the mark.
+    for cell in cells.iter_mut() {
+        let Some(column) = cell.found else { continue };
+        match std::mem::replace(&mut cell.ready, Ready::No) {
+            Ready::Counter { plan, spare } => {
+                if let Write::Counter { value, .. } = cell.write {
+                    column.apply_increment(seq.0, cell.timestamp, value, plan, spare);
+                }
+            }
+            Ready::Cell(new) => column.push(new, seq.0, cell.timestamp),
+            Ready::No => continue,
+        }
+        segment.raise_max_ts(cell.family, cell.timestamp);
+    }
+    hooks::reach(Point::BeforeMark, state.hook_context);
+
+    // 9. Mark: every reader sees the commit from here on, or, at FSYNC level, the moment the sync is done.
+    let durable = log.durable();
+    if let [row] = rows {
+        if let Some(found) = row.found {
+            found.header().mark(seq.0, fsync, durable);
+        }
+    } else {
+        // Several rows appear at one instant: all headers name the slot's flag word, then the word says which commit it is.
+        for found in rows.iter().filter_map(|row| row.found) {
+            found.header().set_pending(slot.index(), seq.0);
+        }
+        // Release: pairs with the Acquire of a reader's `flag_of`; who sees it sees the versions of all rows.
+        slot.flag().store(seq.0 << 1 | u64::from(fsync), Ordering::Release);
+        for found in rows.iter().filter_map(|row| row.found) {
+            found.header().mark(seq.0, fsync, durable);
+            found.header().clear_pending();
+        }
+    }
+    if fsync {
+        locks.raise_fsync_pending(seq.0);
+        log.note_fsync(seq.0);
+    }
+    locks.set_tick(tick);
+    Ok(Committed { seq, tick, waits_for_sync: fsync, unlogged })
+}
+
+/// Gives every cell its timestamp and writes the record.
+fn encode(
+    record: &mut RecordBuffer,
+    segment: &Segment,
+    rows: &[RowChange<'_, '_>],
+    cells: &mut [CellChange<'_, '_>],
+    tick: Tick,
+    level: Level,
+) {
+    record.begin(RecordKind::Commit, level, segment.generation(), tick);
+    for row in rows {
+        record.row(row.row);
+        for cell in cells.get_mut(row.cells.clone()).unwrap_or_default() {
+            match cell.write {
+                Write::Counter { value, above } => {
+                    // Above the value it was added to, even if that carries a time in the future: the counter stays the newest version.
+                    cell.timestamp = tick.0.max(above.saturating_add(1));
+                    record.counter(cell.family, cell.qualifier, cell.timestamp, value);
+                }
+                Write::Put { value, timestamp } => {
+                    cell.timestamp = if timestamp == 0 { tick.0 } else { timestamp };
+                    record.cell(cell.family, cell.qualifier, crate::cell::CellType::Put, cell.timestamp, value);
+                }
+                Write::Marker { kind, timestamp } => {
+                    cell.timestamp = if timestamp == 0 { tick.0 } else { timestamp };
+                    record.cell(cell.family, cell.qualifier, kind, cell.timestamp, b"");
+                }
+                Write::Nothing => {}
+            }
+        }
+    }
+    record.finish();
+}
+
+/// Inserts what rows and columns are missing (empty: invisible to everyone) and takes the memory for every new version.
+fn take_memory<'v>(
+    state: &State,
+    segment: &'v Segment,
+    rows: &mut [RowChange<'_, 'v>],
+    cells: &mut [CellChange<'_, 'v>],
+    thread: usize,
+) -> std::result::Result<(), NoMemory> {
+    for row in rows.iter_mut() {
+        let row_cells = cells.get_mut(row.cells.clone()).unwrap_or_default();
+        let found = match row.found {
+            Some(found) => found,
+            None => {
+                let first = row_cells.first().filter(|c| matches!(c.write, Write::Counter { .. })).map(|c| (c.family, c.qualifier));
+                let found = match segment.find_row(row.hash, row.row) {
+                    Some(found) => found,
+                    None => segment.insert_row(row.hash, row.row, first, thread)?,
+                };
+                row.found = Some(found);
+                found
+            }
+        };
+        for cell in row_cells.iter_mut().filter(|c| !matches!(c.write, Write::Nothing)) {
+            let is_counter = matches!(cell.write, Write::Counter { .. });
+            let column = match cell.found.or_else(|| segment.find_column(found, cell.family, cell.qualifier)) {
+                Some(column) => column,
+                None => segment.insert_column(found, cell.family, cell.qualifier, is_counter, thread)?,
+            };
+            cell.found = Some(column);
+            cell.ready = match cell.write {
+                Write::Counter { .. } => {
+                    segment.ensure_slots(column, thread)?;
+                    let keep = Keep::of(cell.max_versions);
+                    let plan = column.plan_increment(keep, state.points.latest(), state.durable(), |user| {
+                        state.points.with_points_try(|points, restarted| user(points, restarted));
+                    });
+                    let spare = if plan == Plan::Push { Some(segment.new_copy(thread)?) } else { None };
+                    Ready::Counter { plan, spare }
+                }
+                Write::Put { value, .. } => Ready::Cell(segment.new_cell(value, crate::cell::CellType::Put, thread)?),
+                Write::Marker { kind, .. } => Ready::Cell(segment.new_cell(b"", kind, thread)?),
+                Write::Nothing => Ready::No,
+            };
+        }
+    }
+    Ok(())
+}
+
+fn refusal(state: &State, refused: Refused) -> Refusal {
+    match refused {
+        Refused::NoRoom { needed } => Refusal::LogSpace(needed),
+        Refused::Poisoned => Refusal::Fatal(state.health.error()),
+        Refused::NoSpace(e) | Refused::Io(e) => Refusal::Fatal(e),
+    }
+}
+
+/// Step 11: waits until a commit is as durable as it has to be. Called with nothing held.
+pub fn wait_for_durable(state: &State, seq: SequenceNumber, timeout: &mut crate::clock::Timeout) -> Result<()> {
+    let Some(log) = &state.log else { return Ok(()) };
+    log.wait_for_durable(seq.0, timeout).map_err(|why| match why {
+        crate::wal::NotDurable::Timeout => Error::new(
+            ErrorKind::OutcomeUnknown,
+            format!(
+                "commit {} is in the log, but its sync did not end within {} µs; wait_durable with this number goes on waiting",
+                seq.0,
+                timeout.micros()
+            ),
+        )
+        .with_commit(seq.0),
+        crate::wal::NotDurable::Poisoned => Error::new(
+            ErrorKind::OutcomeUnknown,
+            format!(
+                "commit {} is in the log, but the sync failed ({}); it may or may not survive: reopen the region to find out",
+                seq.0,
+                state.health.reason()
+            ),
+        )
+        .with_commit(seq.0),
+    })
+}

@@ -1,0 +1,209 @@
+//! What callers hold: a row, a column, a cell that waits to be pushed. Shared references into a segment, with its lifetime.
+//!
+//! Threads: methods that say "row lock held" are for the owner of the row's lock; the others for anybody. A new cell or a plan does not borrow
+//! the segment, so that a commit slot can keep it over a wait; it names its segment, and another one refuses it.
+
+use super::blocks::{Column, Row, Word};
+use super::row_header::RowHeader;
+use super::segment::Segment;
+use super::versions::{Content, CopyCell, Keep, ListCell, Plan, PointsUser, Version, VersionRef, VersionValue};
+use crate::cell::CellType;
+use crate::ids::FamilyId;
+use std::ptr::NonNull;
+
+/// A row of a segment.
+#[derive(Clone, Copy)]
+pub struct RowRef<'s> {
+    segment: &'s Segment,
+    row: Row<'s>,
+}
+
+/// A column of a segment.
+#[derive(Clone, Copy)]
+pub struct ColumnRef<'s> {
+    segment: &'s Segment,
+    column: Column<'s>,
+}
+
+/// The place of a column, kept without borrowing its segment: for a scanner between two calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavedColumn {
+    pub(super) word: Word,
+    pub(super) owner: u64,
+}
+
+/// A cell with its value but without number and timestamp: invisible until it is pushed. Dropping it leaves its bytes to the segment.
+#[derive(Debug)]
+pub struct NewCell {
+    cell: NonNull<ListCell>,
+    kind: CellType,
+    owner: u64,
+}
+
+/// Room for the copy of a counter's version.
+#[derive(Debug)]
+pub struct SpareCopy {
+    cell: NonNull<CopyCell>,
+    owner: u64,
+}
+
+// SAFETY: the only owner of arena memory that is followed only while its segment lives.
+unsafe impl Send for NewCell {}
+// SAFETY: as above.
+unsafe impl Send for SpareCopy {}
+
+impl NewCell {
+    /// # Safety
+    /// As [`ListCell::write`]; `to` lies in the arena of the segment `owner`.
+    pub(super) unsafe fn write(to: NonNull<u8>, kind: CellType, value: &[u8], owner: u64) -> Self {
+        // SAFETY: by contract.
+        Self { cell: unsafe { ListCell::write(to, kind, value) }, kind, owner }
+    }
+}
+
+impl SpareCopy {
+    /// # Safety
+    /// `to` is 8-aligned, valid for writes of [`SpareCopy::BYTES`] bytes, nobody else's, and lies in the arena of the segment `owner`.
+    pub(super) unsafe fn write(to: NonNull<u8>, owner: u64) -> Self {
+        let cell = to.cast::<CopyCell>();
+        // SAFETY: by contract.
+        unsafe { cell.write(CopyCell::new()) };
+        Self { cell, owner }
+    }
+    pub(super) const BYTES: usize = size_of::<CopyCell>();
+}
+
+/// A delete marker of a row's family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowMarker {
+    /// The family; [`FamilyId`] 0 if it was pushed for the whole row.
+    pub family: FamilyId,
+    /// `DeleteFamily` or `DeleteFamilyVersion`.
+    pub kind: CellType,
+    /// Number of its commit.
+    pub seq: u64,
+    /// Its timestamp.
+    pub ts: u64,
+}
+
+impl<'s> RowRef<'s> {
+    pub(super) fn new(segment: &'s Segment, row: Row<'s>) -> Self {
+        Self { segment, row }
+    }
+    /// The row, for the segment it belongs to; another one must not follow its address.
+    #[inline]
+    pub(super) fn of(&self, segment: &Segment) -> Row<'s> {
+        assert!(std::ptr::eq(self.segment, segment), "a row of another segment");
+        self.row
+    }
+    /// What of the row may be shown.
+    #[inline]
+    pub fn header(&self) -> &'s RowHeader {
+        self.row.header()
+    }
+    /// The row's key.
+    pub fn row(&self) -> &'s [u8] {
+        self.row.bytes()
+    }
+    /// True if it is the same row of the same segment.
+    pub fn is(&self, other: RowRef<'_>) -> bool {
+        self.row.is(other.row)
+    }
+    /// Pushes a marker of the row or of one of its families, made by `new_row_marker`. Row lock held.
+    pub fn push_marker(&self, marker: NewCell, seq: u64, ts: u64) {
+        assert_eq!(marker.owner, self.segment.owner(), "a cell of another segment");
+        assert!(matches!(marker.kind, CellType::DeleteFamily | CellType::DeleteFamilyVersion), "a column's cell pushed to a row");
+        let list = self.row.markers();
+        // SAFETY: `marker` was written by this segment (asserted), and is given away here, so it is pushed once.
+        unsafe { list.push(marker.cell, seq, ts) };
+    }
+    /// Appends the markers with a number up to `cut`, in no order.
+    pub fn collect_markers(&self, cut: u64, into: &mut Vec<RowMarker>) {
+        let mut found = Vec::new();
+        self.row.markers().collect(cut, &mut found);
+        into.extend(found.iter().map(|m| {
+            let family = match m.value {
+                VersionValue::Bytes(b) => b.try_into().map_or(0, u32::from_le_bytes),
+                VersionValue::Counter(_) => 0,
+            };
+            RowMarker { family: FamilyId(family), kind: m.kind, seq: m.seq, ts: m.ts }
+        }));
+    }
+}
+
+impl<'s> ColumnRef<'s> {
+    pub(super) fn new(segment: &'s Segment, column: Column<'s>) -> Self {
+        Self { segment, column }
+    }
+    /// As [`RowRef::of`].
+    pub(super) fn of(&self, segment: &Segment) -> Column<'s> {
+        assert!(std::ptr::eq(self.segment, segment), "a column of another segment");
+        self.column
+    }
+    /// Its row.
+    pub fn row(&self) -> RowRef<'s> {
+        RowRef { segment: self.segment, row: self.column.row() }
+    }
+    /// Its family.
+    pub fn family(&self) -> FamilyId {
+        self.column.family()
+    }
+    /// Its qualifier.
+    pub fn qualifier(&self) -> &'s [u8] {
+        self.column.qualifier()
+    }
+    /// Its place, to come back to.
+    pub fn save(&self) -> SavedColumn {
+        SavedColumn { word: self.column.word(), owner: self.segment.owner() }
+    }
+    /// True if it has slots: [`Segment::ensure_slots`] has nothing to do.
+    pub fn has_slots(&self) -> bool {
+        self.column.slots().is_some()
+    }
+    /// True if it has neither version nor marker: to be skipped.
+    pub fn is_empty(&self) -> bool {
+        self.column.versions().is_empty()
+    }
+    /// What it shows of the commits up to `cut`, delete markers of its row and family left aside ([`RowHeader::has_markers`]). `u64::MAX`
+    /// for the owner of the row lock.
+    #[inline]
+    pub fn read(&self, cut: u64) -> Content<'s> {
+        self.column.versions().read(cut)
+    }
+    /// Appends every version and marker with a number up to `cut`, in no order, each once.
+    pub fn collect(&self, cut: u64, into: &mut Vec<VersionRef<'s>>) {
+        self.column.versions().collect(cut, into);
+    }
+    /// How many cells its list has: for tests and measurements.
+    pub fn list_len(&self) -> usize {
+        self.column.versions().list_len()
+    }
+    /// What the next increment of the column does with the older slot's version. Row lock held, from here to `apply_increment`; nothing else
+    /// of this commit goes to the column in between. `latest_point` and D (`durable`) were loaded with Acquire under the row lock. `points`
+    /// tries for the registry of read points, and calls its argument while it holds it, or not at all.
+    #[inline]
+    pub fn plan_increment(&self, keep: Keep, latest_point: u64, durable: u64, points: impl FnOnce(PointsUser<'_>)) -> Plan {
+        let header = self.column.row().header();
+        self.column.versions().plan(header, keep, latest_point, durable, points).of_segment(self.segment.owner())
+    }
+    /// Makes (seq, ts, value) the column's newest version, as planned; a plan to push takes its `spare`. Row lock held; the column has slots.
+    #[inline]
+    pub fn apply_increment(&self, seq: u64, ts: u64, value: i64, plan: Plan, spare: Option<SpareCopy>) {
+        let owner = self.segment.owner();
+        assert!(plan.is_of_segment(owner), "a plan for another segment");
+        let spare = spare.map(|s| {
+            assert_eq!(s.owner, owner, "a cell of another segment");
+            s.cell
+        });
+        let new = Version { seq, ts, value };
+        // SAFETY: both cells are this segment's (asserted) and live as long as the column; a spare is given away here, so it is pushed once.
+        unsafe { self.column.versions().apply(new, plan, spare) };
+    }
+    /// Pushes a put's value or a delete marker. Row lock held.
+    pub fn push(&self, cell: NewCell, seq: u64, ts: u64) {
+        assert_eq!(cell.owner, self.segment.owner(), "a cell of another segment");
+        assert!(!matches!(cell.kind, CellType::DeleteFamily | CellType::DeleteFamilyVersion), "a row's marker pushed to a column");
+        // SAFETY: `cell` was written by this segment (asserted), and is given away here, so it is pushed once.
+        unsafe { self.column.versions().push(cell.cell, seq, ts) };
+    }
+}

@@ -1,0 +1,359 @@
+//! What a column holds: two slots used in turn for its counter, and a list for everything else.
+//!
+//! An increment writes the slot that does not hold the newest version, so the newest complete version is never written to and a reader waits
+//! for nobody. What the older slot holds is first copied to the list if a reader may still need it (`plan.rs` decides; a copy that nobody
+//! needs is overwritten in place, so a hot counter's memory does not grow with its increments). Puts and markers go to the list.
+//!
+//! Must not: decide what of a row may be shown (`row_header.rs`), take memory, or apply delete markers (the caller replays).
+//!
+//! Threads: every write by the owner of the row lock; reads by anybody. A reader reads the slots first, then the list: a version is copied
+//! to the list before its slot is invalidated, so what is gone from the slots is found in the list.
+//!
+//! A slot and a copy are small seqlocks whose number is also their validity: 0 while they are rewritten. Numbers never come twice.
+
+mod cell;
+mod plan;
+
+use super::flaw::{self, Flaw};
+use super::row_header::RowHeader;
+use crate::cell::CellType;
+use crate::sync::Ordering::{self, Acquire, Relaxed, Release};
+use crate::sync::{AtomicU64, fence};
+use cell::{HAS_CELLS, HAS_MARKER, OUT_OF_ORDER};
+use std::ptr::NonNull;
+
+pub(super) use cell::{Chain, CopyCell, ListCell};
+pub use plan::{Keep, Plan, PointsUser, TRIMMED_VERSIONS_MAX};
+
+/// A counter's version, owned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Version {
+    pub(super) seq: u64,
+    pub(super) ts: u64,
+    pub(super) value: i64,
+}
+
+impl Version {
+    fn key(self) -> (u64, u64) {
+        (self.ts, self.seq)
+    }
+    fn as_ref<'a>(self) -> VersionRef<'a> {
+        VersionRef { seq: self.seq, ts: self.ts, kind: CellType::Put, value: VersionValue::Counter(self.value) }
+    }
+}
+
+/// One version or delete marker of a column, as a reader gets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VersionRef<'a> {
+    /// Number of its commit.
+    pub seq: u64,
+    /// Its timestamp.
+    pub ts: u64,
+    /// Put, or which marker.
+    pub kind: CellType,
+    /// Its value.
+    pub value: VersionValue<'a>,
+}
+
+/// A value: bytes in the segment, or a counter taken from its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VersionValue<'a> {
+    /// What a put wrote; empty for markers.
+    Bytes(&'a [u8]),
+    /// What an increment wrote; stored form is 8 bytes big-endian.
+    Counter(i64),
+}
+
+impl VersionValue<'_> {
+    /// The value as a counter; None if it is not 8 bytes wide.
+    pub fn as_counter(&self) -> Option<i64> {
+        match *self {
+            Self::Counter(v) => Some(v),
+            Self::Bytes(b) => b.try_into().ok().map(i64::from_be_bytes),
+        }
+    }
+    /// Bytes of the stored form.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Counter(_) => 8,
+            Self::Bytes(b) => b.len(),
+        }
+    }
+    /// True for a value of no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Calls `f` with the stored form.
+    pub fn with<R>(&self, f: impl FnOnce(&[u8]) -> R) -> R {
+        match *self {
+            Self::Counter(v) => f(&v.to_be_bytes()),
+            Self::Bytes(b) => f(b),
+        }
+    }
+}
+
+impl VersionRef<'_> {
+    fn key(&self) -> (u64, u64) {
+        (self.ts, self.seq)
+    }
+}
+
+/// What a column shows at a cut, without delete markers of its row and family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content<'a> {
+    /// Nothing.
+    Empty,
+    /// An increment's version.
+    Counter {
+        /// Number of its commit.
+        seq: u64,
+        /// Its timestamp.
+        ts: u64,
+        /// Its value.
+        value: i64,
+    },
+    /// A put's version.
+    Cell(VersionRef<'a>),
+    /// The column has a delete marker: collect everything and replay it in number order.
+    Replay,
+}
+
+impl<'a> From<Option<VersionRef<'a>>> for Content<'a> {
+    fn from(best: Option<VersionRef<'a>>) -> Self {
+        match best {
+            None => Self::Empty,
+            Some(VersionRef { seq, ts, value: VersionValue::Counter(value), .. }) => Self::Counter { seq, ts, value },
+            Some(v) => Self::Cell(v),
+        }
+    }
+}
+
+/// One of a counter's two slots.
+#[derive(Debug, Default)]
+#[repr(C)]
+struct Slot {
+    seq: AtomicU64,
+    ts: AtomicU64,
+    value: AtomicU64,
+}
+
+/// A counter's two slots.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(super) struct Slots([Slot; 2]);
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Slots>() == 48 && align_of::<Slots>() == 8);
+
+impl Slot {
+    fn read(&self) -> Option<Version> {
+        read_validated(&self.seq, &self.ts, &self.value)
+    }
+    fn read_owned(&self) -> Version {
+        // Relaxed: only the row lock's owner writes them.
+        Version { seq: self.seq.load(Relaxed), ts: self.ts.load(Relaxed), value: self.value.load(Relaxed) as i64 }
+    }
+    fn write(&self, v: Version) {
+        // Release: who sees the 0 sees the copy in the list, and the `applied` and D by which the old version was not needed.
+        self.seq.store(0, flaw::unless(Flaw::SlotZero, Release));
+        if !flaw::off(Flaw::SlotFence) {
+            // Who sees one of the two stores below, and then an acquire fence, sees the 0 (or more): no torn version.
+            fence(Release);
+        }
+        self.ts.store(v.ts, DATA_STORE);
+        self.value.store(v.value as u64, DATA_STORE);
+        // Release: pairs with the first load of `read`.
+        self.seq.store(v.seq, Release);
+    }
+}
+
+/// Reads a seqlock whose number is its validity. None: empty, or rewritten meanwhile; what it held is then in the list, or not needed.
+fn read_validated(seq: &AtomicU64, ts: &AtomicU64, value: &AtomicU64) -> Option<Version> {
+    // Acquire: pairs with the writer's last store; also with its 0, see there.
+    let n = seq.load(Acquire);
+    if n == 0 {
+        return None;
+    }
+    let v = Version { seq: n, ts: ts.load(DATA_LOAD), value: value.load(DATA_LOAD) as i64 };
+    // Pairs with the writer's release fence: if one of the loads above was newer than `n`, the load below is too.
+    fence(Acquire);
+    if seq.load(DATA_LOAD) == n {
+        return Some(v);
+    }
+    if !flaw::off(Flaw::SlotMissFence) {
+        // Pairs with the writer's Release stores of the number just seen: the copy in the list is visible from here.
+        fence(Acquire);
+    }
+    None
+}
+
+/// The thread sanitizer does not model fences: under it the data words are ordered by themselves.
+const DATA_LOAD: Ordering = if cfg!(tsan) { Acquire } else { Relaxed };
+const DATA_STORE: Ordering = if cfg!(tsan) { Release } else { Relaxed };
+
+impl Slots {
+    /// The newest version and the slot of the older one, for the row lock's owner.
+    fn turn(&self) -> (Version, &Slot) {
+        let [a, b] = &self.0;
+        let (va, vb) = (a.read_owned(), b.read_owned());
+        let first_is_newest = va.seq > vb.seq;
+        if first_is_newest != flaw::off(Flaw::OverwriteNewest) { (va, b) } else { (vb, a) }
+    }
+}
+
+/// A column's slots (if it has any yet) and list.
+#[derive(Clone, Copy)]
+pub(super) struct Versions<'a> {
+    slots: Option<&'a Slots>,
+    chain: &'a Chain,
+}
+
+impl<'a> Versions<'a> {
+    /// # Safety
+    /// Every cell pushed to `chain` lives for 'a.
+    pub(super) unsafe fn new(slots: Option<&'a Slots>, chain: &'a Chain) -> Self {
+        Self { slots, chain }
+    }
+
+    fn head(self) -> cell::Head<'a> {
+        // SAFETY: by contract of `new`.
+        unsafe { self.chain.load() }
+    }
+
+    /// What the column shows of the commits up to `cut`; `u64::MAX` for the owner of the row lock.
+    #[inline]
+    pub(super) fn read(self, cut: u64) -> Content<'a> {
+        let mut best: Option<VersionRef<'a>> = None;
+        let mut settled = false;
+        if let Some(Slots([a, b])) = self.slots {
+            let (a, b) = (a.read(), b.read());
+            // Both are there and the newer is within the cut: every copy in the list is older.
+            settled = matches!((a, b), (Some(a), Some(b)) if a.seq.max(b.seq) <= cut);
+            best = a.into_iter().chain(b).filter(|v| v.seq <= cut).max_by_key(|v| v.key()).map(Version::as_ref);
+        }
+        let head = self.head();
+        if head.is_empty() || settled && !head.has(HAS_CELLS) {
+            return best.into();
+        }
+        if head.has(HAS_MARKER) {
+            return Content::Replay;
+        }
+        let in_order = !head.has(OUT_OF_ORDER);
+        for v in head.cells().filter_map(ListCell::read).filter(|v| v.seq <= cut) {
+            if best.is_none_or(|b| b.key() < v.key()) {
+                best = Some(v);
+            }
+            if in_order {
+                break;
+            }
+        }
+        best.into()
+    }
+
+    /// Appends every version and marker with a number up to `cut`, in no order.
+    pub(super) fn collect(self, cut: u64, into: &mut Vec<VersionRef<'a>>) {
+        let start = into.len();
+        if let Some(Slots(slots)) = self.slots {
+            into.extend(slots.iter().filter_map(Slot::read).filter(|v| v.seq <= cut).map(Version::as_ref));
+        }
+        let slots = into.len();
+        for v in self.head().cells().filter_map(ListCell::read).filter(|v| v.seq <= cut) {
+            // A version may be copied between the look at its slot and the look at the list: it must not count twice.
+            let copied = matches!(v.value, VersionValue::Counter(_)) && into[start..slots].iter().any(|s| s.seq == v.seq);
+            if !copied {
+                into.push(v);
+            }
+        }
+    }
+
+    /// Puts an increment's version into the slot that does not hold the newest one, after doing with the older version as planned. Row lock
+    /// held since the plan; the column has slots; at most one increment of a column per commit.
+    ///
+    /// # Safety
+    /// `spare` and the cell in `plan` live as long as the chain is read; the cell is one of this list's.
+    pub(super) unsafe fn apply(self, new: Version, plan: Plan, spare: Option<NonNull<CopyCell>>) {
+        let slots = self.slots.expect("a column has slots before an increment is applied");
+        let (_, victim) = slots.turn();
+        if flaw::off(Flaw::CopyAfter) {
+            let old = victim.read_owned();
+            victim.write(new);
+            // SAFETY: as below.
+            return unsafe { self.keep(old, plan, spare) };
+        }
+        // SAFETY: by contract.
+        unsafe { self.keep(victim.read_owned(), plan, spare) };
+        victim.write(new);
+    }
+
+    /// Copies the older version into the list, if the plan says so.
+    ///
+    /// # Safety
+    /// As `apply`.
+    unsafe fn keep(self, old: Version, plan: Plan, spare: Option<NonNull<CopyCell>>) {
+        match plan {
+            Plan::InPlace => {}
+            Plan::OverwriteDead(dead) => {
+                // SAFETY: initialised when it was pushed; lives, by contract.
+                let dead = unsafe { dead.cell().as_ref() };
+                let head = self.head();
+                if !head.has(OUT_OF_ORDER) && !(head.starts_with(&dead.head) && dead.head.key_owned() <= old.key()) {
+                    self.chain.set_out_of_order();
+                }
+                dead.overwrite(old);
+            }
+            Plan::Push => {
+                let spare = spare.expect("a plan to push comes with a cell");
+                // SAFETY: initialised, nobody else's, lives, by contract.
+                unsafe { spare.as_ref() }.fill(old);
+                // SAFETY: by contract.
+                unsafe { self.push_in_order(spare.cast(), old.key(), 0) };
+            }
+        }
+    }
+
+    /// Pushes a put's or delete's cell. Row lock held.
+    ///
+    /// # Safety
+    /// `cell` is initialised, was never pushed, and lives as long as the chain is read.
+    pub(super) unsafe fn push(self, cell: NonNull<ListCell>, seq: u64, ts: u64) {
+        // SAFETY: initialised, by contract.
+        let c = unsafe { cell.as_ref() };
+        c.fill(seq, ts);
+        let tags = if c.is_marker() { HAS_CELLS | HAS_MARKER } else { HAS_CELLS };
+        // SAFETY: by contract.
+        unsafe { self.push_in_order(cell, (ts, seq), tags) };
+    }
+
+    /// # Safety
+    /// As `push`.
+    unsafe fn push_in_order(self, cell: NonNull<ListCell>, key: (u64, u64), tags: u64) {
+        let first = self.head().cells().next();
+        let unordered = first.is_some_and(|f| f.key_owned() > key);
+        // SAFETY: by contract.
+        unsafe { self.chain.push(cell, if unordered { tags | OUT_OF_ORDER } else { tags }) };
+    }
+
+    /// How many cells the list has.
+    pub(super) fn list_len(self) -> usize {
+        self.head().cells().count()
+    }
+
+    /// True if the column has neither version nor marker.
+    pub(super) fn is_empty(self) -> bool {
+        let slots = self.slots.is_some_and(|s| s.0.iter().any(|s| s.seq.load(Relaxed) != 0));
+        // An increment's first version may be there alone; Relaxed is enough for a hint, content is read with `read`.
+        !slots && self.chain.is_empty()
+    }
+
+    /// See [`Plan`]. Row lock held, no commit of the row in flight.
+    pub(super) fn plan(self, header: &RowHeader, keep: Keep, latest_point: u64, durable: u64, points: impl FnOnce(PointsUser<'_>)) -> Plan {
+        let Some(slots) = self.slots else { return Plan::InPlace };
+        plan::plan(slots, self.head(), header, keep, latest_point, durable, points)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+#[cfg(all(test, loom))]
+mod models;

@@ -1,0 +1,69 @@
+//! Who is in flight, what may be freed, and which read points are held.
+//!
+//! | part | what it is |
+//! |---|---|
+//! | `slots.rs` | `CommitSlots`: one padded word per running commit or read, count << 2 \| phase |
+//! | `grace.rs` | the two waits over them: for commits that have begun, and for a grace period |
+//! | `published.rs` | `Published<T>`: a pointer to an immutable value that readers load under their slot, freed after a grace period |
+//! | `points.rs` | `ReadPoints`: the registry of read points, the largest of them on a line of its own |
+//!
+//! Must not: know cells, rows or the log; numbers come in as arguments. The rules are those of `docs/commit-path.md` P2, P7.1-6 and P11.3.
+//!
+//! Threads: everything here is shared by all of them. The slots and the published pointer are atomics; the registry is a lock of level 5
+//! that is held over `number_now`, which takes the append lock (level 6).
+//!
+//! Invariants
+//! - M1 A slot is busy from before its owner loads a published pointer until after its last use of what it loaded.
+//! - M2 A slot is in phase 1 from before its commit takes the append lock until its rows are marked.
+//! - M3 What a `Published` pointed to is freed only after every slot seen busy after the swap has been free once.
+//! - M4 `latest_point` is at least every read point that a number of a commit can still be compared with: it is MAX while one is being taken.
+
+mod grace;
+mod points;
+mod published;
+mod slots;
+
+#[cfg(all(test, loom))]
+mod models;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use points::{OldestPoint, ReadPoints, RestartedRead};
+pub use published::{Published, Retired};
+pub use slots::{CommitSlots, SlotGuard};
+
+/// loom treats SeqCst accesses as AcqRel, so its models need the fence that the real orderings imply.
+#[cfg(loom)]
+pub(crate) fn full_fence() {
+    if !flaw::is(flaw::Flaw::NoFence) {
+        crate::sync::fence(crate::sync::Ordering::SeqCst);
+    }
+}
+
+/// Rules that a loom model may switch off, to see that it notices.
+#[cfg(loom)]
+pub(crate) mod flaw {
+    /// What is switched off.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[allow(dead_code, reason = "constructed by the models only")]
+    pub(crate) enum Flaw {
+        None,
+        /// No full fence between claim and load, and between swap and scan.
+        NoFence,
+        /// The read point is announced only after its number was taken.
+        AnnounceLate,
+        /// The snapshot does not wait for commits that have begun.
+        NoWait,
+    }
+    std::thread_local! {
+        // loom runs all threads of a model on one OS thread, so this reaches every one of them and no other test.
+        static FLAW: std::cell::Cell<Flaw> = const { std::cell::Cell::new(Flaw::None) };
+    }
+    #[allow(dead_code, reason = "called by the models only")]
+    pub(crate) fn set(f: Flaw) {
+        FLAW.with(|c| c.set(f));
+    }
+    pub(crate) fn is(f: Flaw) -> bool {
+        FLAW.with(|c| c.get() == f)
+    }
+}

@@ -1,0 +1,155 @@
+//! What is checked before a write takes any lock: life, health, read-only, options, sizes. And the waits between two attempts of a write, each with
+//! nothing held.
+
+use super::Inner;
+use super::lifecycle::{Call, closed};
+use crate::clock::{Timeout, monotonic_nanos};
+use crate::commit::Refusal;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fail;
+use crate::ids::{ROW_BYTES_MAX, TIMESTAMP_MAX, Tick};
+use crate::mslab::wait_for_memory;
+use crate::options::{Durability, WriteOptions};
+use crate::rowlock::LockError;
+use crate::stats::CallKind;
+
+/// A write's options, resolved against the region's.
+#[derive(Clone, Copy)]
+pub struct WriteTerms {
+    pub durability: Durability,
+    pub timeout: Timeout,
+    pub flags: u32,
+}
+
+impl Inner {
+    /// Admits a write of `kind`.
+    #[inline]
+    pub fn enter_write(&self, kind: CallKind, thread: usize, o: &WriteOptions) -> Result<(Call<'_>, WriteTerms)> {
+        let call = self.lifecycle.enter(kind, thread)?;
+        if self.read_only {
+            return fail!(ReadOnly, "{} is open read-only; nothing was changed", self.path.display());
+        }
+        self.state.health.check()?;
+        let durability = o.durability.unwrap_or(self.durability);
+        if u64::from(o.flags) | o.timestamp | o.nonce | o.nonce_group != 0 {
+            check_options(o)?;
+        }
+        Ok((call, WriteTerms { durability, timeout: Timeout::from_micros(o.timeout_us.unwrap_or(self.write_timeout_us)), flags: o.flags }))
+    }
+    /// A row key of a length we take, inside the region's range.
+    #[inline]
+    pub fn check_row(&self, row: &[u8]) -> Result<()> {
+        if row.is_empty() || row.len() > ROW_BYTES_MAX {
+            return Err(row_length(row.len()));
+        }
+        if self.has_range { self.check_range(row) } else { Ok(()) }
+    }
+    fn check_range(&self, row: &[u8]) -> Result<()> {
+        let (start, end) = (&self.start_row[..], &self.end_row[..]);
+        if row < start || (!end.is_empty() && row >= end) {
+            return fail!(Range, "row {} is outside the region's key range [{}, {})", show(row), show(start), show(end));
+        }
+        Ok(())
+    }
+    /// A qualifier of a length we take.
+    #[inline]
+    pub fn check_qualifier(&self, qualifier: &[u8]) -> Result<()> {
+        if qualifier.len() > ROW_BYTES_MAX {
+            return fail!(TooLarge, "a qualifier of {} bytes; the limit is {ROW_BYTES_MAX}", qualifier.len());
+        }
+        Ok(())
+    }
+    /// The error for a row lock that was not obtained.
+    #[cold]
+    pub fn lock_error(&self, why: LockError, row: &[u8], timeout: &Timeout) -> Error {
+        match why {
+            LockError::Timeout => Error::new(
+                ErrorKind::Timeout,
+                format!("row {} stayed locked by another write for {} µs; nothing was changed", show(row), timeout.micros()),
+            ),
+            LockError::Closed => closed(self.lifecycle.is_closed()),
+        }
+    }
+    /// Waits for what a refused commit needs. Ok: try again.
+    #[cold]
+    pub fn wait_for_refused(&self, refusal: Refusal, timeout: &mut Timeout, thread: usize) -> Result<()> {
+        let started = monotonic_nanos();
+        let result = match refusal {
+            Refusal::Fatal(e) => return Err(e),
+            Refusal::Tick(tick) => return self.wait_for_next_tick(tick, timeout),
+            Refusal::Memory(bytes) => self.wait_for_memory(bytes, timeout),
+            Refusal::LogSpace(needed) => match &self.state.log {
+                Some(log) => log.wait_for_log_space(needed, timeout, &|| self.lifecycle.is_closing()),
+                None => Ok(()),
+            },
+        };
+        self.lifecycle.calls.stalled(thread, (monotonic_nanos() - started) / 1_000);
+        result
+    }
+    fn wait_for_next_tick(&self, tick: Tick, timeout: &mut Timeout) -> Result<()> {
+        self.state.sequencer.wait_for_next_tick(tick, timeout, &|| self.lifecycle.is_closing()).map_err(|_| {
+            if self.lifecycle.is_closing() {
+                closed(self.lifecycle.is_closed())
+            } else {
+                Error::new(
+                    ErrorKind::Timeout,
+                    format!("the row's next clock tick did not come within {} µs; nothing was changed", timeout.micros()),
+                )
+            }
+        })
+    }
+    fn wait_for_memory(&self, bytes: usize, timeout: &mut Timeout) -> Result<()> {
+        if wait_for_memory(&self.state.pool, &self.state.budget, bytes, timeout, &|| self.lifecycle.is_closing()) {
+            return Ok(());
+        }
+        if self.lifecycle.is_closing() {
+            return Err(closed(self.lifecycle.is_closed()));
+        }
+        let (used, limit) = (self.state.budget.used(), self.state.budget.limit());
+        let pool = self.state.pool.stats();
+        let what = if used + pool.chunk_size > limit {
+            format!("the memstore is full: {used} of memstore_limit = {limit} bytes")
+        } else {
+            format!("the chunk pool is full: {} chunks of {} bytes in use, at most {}", pool.in_use, pool.chunk_size, pool.max_chunks)
+        };
+        fail!(
+            Busy,
+            "{what}, for {} µs; nothing was changed. {} snapshots, scanners and pinned values are open",
+            timeout.micros(),
+            self.open_children()
+        )
+    }
+}
+
+#[cold]
+fn check_options(o: &WriteOptions) -> Result<()> {
+    if o.nonce != 0 || o.nonce_group != 0 {
+        return fail!(Unsupported, "nonces are not offered by this version; leave nonce and nonce_group 0");
+    }
+    if o.timestamp > TIMESTAMP_MAX {
+        return fail!(Invalid, "timestamp {} is above 2^62", o.timestamp);
+    }
+    if o.timestamp != 0 {
+        return fail!(Unsupported, "explicit timestamps are not offered by this version; leave timestamp 0");
+    }
+    if o.flags & !WriteOptions::FLAGS_ALL != 0 {
+        return fail!(Unsupported, "unknown write flags {:#x}", o.flags & !WriteOptions::FLAGS_ALL);
+    }
+    Ok(())
+}
+
+#[cold]
+fn row_length(len: usize) -> Error {
+    if len == 0 {
+        Error::new(ErrorKind::Invalid, "the row key is empty; it must have 1 to 32,767 bytes")
+    } else {
+        Error::new(ErrorKind::TooLarge, format!("a row key of {len} bytes; the limit is {ROW_BYTES_MAX}"))
+    }
+}
+
+/// Bytes for a message: printable as text, else escaped, never long.
+pub fn show(bytes: &[u8]) -> String {
+    let head = bytes.get(..bytes.len().min(40)).unwrap_or_default();
+    let dots = if bytes.len() > 40 { "…" } else { "" };
+    format!("\"{}{dots}\"", head.escape_ascii())
+}

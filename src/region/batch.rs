@@ -1,0 +1,445 @@
+//! Many operations in one call: `region_batch_mutate`, `region_increment_packed`, `region_increment_row`.
+//!
+//! Consecutive operations of one row form a *group*: one atomic row change, in the order given. Groups are committed in *runs* of up to 256 different
+//! rows: one set of locks, one commit, one record. A plain run waits for a row only while it holds none, otherwise it ends before that row, so no order of rows
+//! can deadlock. With ATOMIC the whole call is one run, its rows locked in the order of their hashes. The call waits for durability once, at its end.
+
+use super::Inner;
+use super::admission::{WriteTerms, show};
+use super::counter::Rules;
+use super::face::{BatchOutcome, CommitInfo, Mutation, Mutations, OpResult, OpStatus};
+use super::group::{ColumnMap, Eval, Outcome};
+use super::thread::with_scratch;
+use crate::commit::mutation::{CellChange, RowChange};
+use crate::commit::{Committed, Refusal, commit, wait_for_durable};
+use crate::error::{Error, ErrorKind, Result};
+use crate::hooks::{self, Point};
+use crate::ids::RowHash;
+use crate::memstore::RowRef;
+use crate::options::{Durability, WriteOptions};
+use crate::rowlock::{LockScratch, RowLocks};
+use crate::stats::CallKind;
+use crate::wal::RecordBuffer;
+use std::ops::Range;
+
+/// Where results go: index and result, possibly more than once per index; the last one counts.
+pub type Results<'r> = &'r mut dyn FnMut(usize, OpResult);
+
+const RUN_ROWS: usize = 256;
+const RUN_BYTES: usize = 1 << 20;
+const SEEN: usize = 1024;
+
+/// A group of the current run.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub ops: Range<usize>,
+    pub hash: RowHash,
+    pub outcome: Outcome,
+}
+
+/// Lists that a thread keeps between batches.
+#[derive(Default)]
+pub struct BatchScratch {
+    groups: Vec<Group>,
+    hashes: Vec<RowHash>,
+    seen: Vec<u64>,
+    locks: LockScratch,
+    rows: Vec<RowChange<'static, 'static>>,
+    cells: Vec<CellChange<'static, 'static>>,
+}
+
+/// An empty list in the memory of another: same element but for lifetimes, so the allocation fits.
+fn recycle<A, B>(mut list: Vec<A>) -> Vec<B> {
+    list.clear();
+    list.into_iter().map(|_| unreachable!("the list is empty")).collect()
+}
+
+/// What a whole call has come to so far.
+#[derive(Default)]
+struct Tally {
+    applied: usize,
+    not_applied: usize,
+    failed: usize,
+    first_failure: Option<Error>,
+    highest: Option<Committed>,
+}
+
+impl Tally {
+    fn fail(&mut self, index: usize, error: Error, count: usize) {
+        self.failed += count;
+        if self.first_failure.is_none() {
+            self.first_failure = Some(error.at_op(index as u64));
+        }
+    }
+}
+
+impl Inner {
+    /// Runs `ops`. `kind` says how the call is counted.
+    pub fn batch(
+        &self,
+        kind: CallKind,
+        ops: &dyn Mutations,
+        o: &WriteOptions,
+        info: &mut CommitInfo,
+        results: Results<'_>,
+    ) -> Result<BatchOutcome> {
+        with_scratch(|thread, scratch| {
+            let (mut call, mut terms) = self.enter_write(kind, thread, o)?;
+            let rules = Rules::new(o.flags, o.min_value, o.max_value)?;
+            if ops.is_empty() {
+                return Ok(BatchOutcome::Done);
+            }
+            let mut tally = Tally::default();
+            let atomic = terms.flags & WriteOptions::ATOMIC != 0;
+            let (record, batch) = (&mut scratch.record, &mut scratch.batch);
+            let mut at = 0;
+            while at < ops.len() {
+                at = self.next_run(ops, at, atomic, batch, &mut tally, results);
+                if atomic && tally.failed > 0 {
+                    break;
+                }
+                self.run(ops, atomic, &rules, &mut terms, batch, record, thread, info, &mut tally, results);
+            }
+            call.counts(tally.applied as u64);
+            let outcome = self.conclude(&mut tally, atomic, &mut terms, info);
+            drop(call);
+            self.seal_if_due();
+            outcome
+        })
+    }
+
+    /// Cuts the next run's groups from the operations at `at`; returns where the following one begins. A group that can't be locked (bad row) fails here.
+    fn next_run(
+        &self,
+        ops: &dyn Mutations,
+        mut at: usize,
+        atomic: bool,
+        batch: &mut BatchScratch,
+        tally: &mut Tally,
+        results: Results<'_>,
+    ) -> usize {
+        batch.groups.clear();
+        batch.seen.clear();
+        batch.seen.resize(SEEN, 0);
+        let mut bytes = 0;
+        while at < ops.len() {
+            let first = ops.get(at);
+            let mut end = at + 1;
+            let mut size = first.row.len() + first.qual.len() + first.value.len() + 64;
+            while end < ops.len() {
+                let next = ops.get(end);
+                if next.row != first.row {
+                    break;
+                }
+                size += next.qual.len() + next.value.len() + 64;
+                end += 1;
+            }
+            if let Err(e) = self.check_row(first.row) {
+                for i in at..end {
+                    let status = if i == at { OpStatus::Failed(e.kind()) } else { OpStatus::Failed(ErrorKind::NotRun) };
+                    results(i, OpResult { status, flags: 0, value: 0 });
+                }
+                tally.fail(at, e, end - at);
+                at = end;
+                if atomic {
+                    break;
+                }
+                continue;
+            }
+            let hash = self.state.hash(first.row);
+            let full = batch.groups.len() == RUN_ROWS || bytes + size > self.run_bytes_max.min(RUN_BYTES);
+            // A row that comes back ends the run: its second change is a commit of its own. With ATOMIC all changes of a row are one.
+            if !atomic && !batch.groups.is_empty() && (full || is_seen(&mut batch.seen, hash)) {
+                return at;
+            }
+            if batch.groups.is_empty() && !atomic {
+                is_seen(&mut batch.seen, hash);
+            }
+            bytes += size;
+            batch.groups.push(Group { ops: at..end, hash, outcome: Outcome::Open });
+            at = end;
+        }
+        at
+    }
+
+    /// Locks, evaluates and commits the groups of one run; tries again on refusals that can be waited for.
+    #[allow(clippy::too_many_arguments)]
+    fn run(
+        &self,
+        ops: &dyn Mutations,
+        atomic: bool,
+        rules: &Rules,
+        terms: &mut WriteTerms,
+        batch: &mut BatchScratch,
+        record: &mut RecordBuffer,
+        thread: usize,
+        info: &mut CommitInfo,
+        tally: &mut Tally,
+        results: Results<'_>,
+    ) {
+        let mut from = 0;
+        self.prefetch(&batch.groups, thread);
+        while from < batch.groups.len() {
+            let attempt = self.lock_run(ops, atomic, from, batch, terms);
+            let (locks, count) = match attempt {
+                Ok(locked) => locked,
+                Err(e) => {
+                    // An atomic run fails as a whole; of a plain one only the row that could not be locked.
+                    let count = if atomic { batch.groups.len() - from } else { 1 };
+                    fail_groups(batch.groups.get_mut(from..from + count).unwrap_or_default(), e, tally, results);
+                    from += count;
+                    continue;
+                }
+            };
+            match self.try_run(ops, atomic, rules, terms, from..from + count, batch, locks, record, thread, info, tally, results) {
+                Ok(()) => from += count,
+                Err(refusal) => {
+                    if let Err(e) = self.wait_for_refused(refusal, &mut terms.timeout, thread) {
+                        fail_groups(batch.groups.get_mut(from..from + count).unwrap_or_default(), e, tally, results);
+                        from += count;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Brings lock buckets, table buckets and row headers of a run closer, all misses at once. Only a hint: what it looks at may be outdated by the time
+    /// the rows are locked.
+    fn prefetch(&self, groups: &[Group], thread: usize) {
+        if groups.len() < 4 {
+            return;
+        }
+        let slot = self.state.slots.claim(thread);
+        let view = self.state.view.load(&slot);
+        for group in groups {
+            self.state.locks.prefetch(group.hash);
+            view.active.prefetch_table(group.hash);
+        }
+        for group in groups {
+            view.active.prefetch_row(group.hash);
+        }
+    }
+
+    /// Locks the rows of the groups from `from` on: all of them (ATOMIC) or as many as are free. Returns how many groups are locked.
+    fn lock_run<'t>(
+        &'t self,
+        ops: &dyn Mutations,
+        atomic: bool,
+        from: usize,
+        batch: &mut BatchScratch,
+        terms: &mut WriteTerms,
+    ) -> Result<(RowLocks<'t>, usize)> {
+        let groups = batch.groups.get(from..).unwrap_or_default();
+        batch.hashes.clear();
+        batch.hashes.extend(groups.iter().map(|g| g.hash));
+        let scratch = std::mem::take(&mut batch.locks);
+        let locked = if atomic {
+            let all = groups.len();
+            self.state.locks.lock_all(&mut batch.hashes, &mut terms.timeout, scratch).map(|locks| (locks, all))
+        } else {
+            self.state.locks.lock_prefix(&batch.hashes, &mut terms.timeout, scratch).map(|locks| {
+                let count = locks.len();
+                (locks, count)
+            })
+        };
+        locked.map_err(|(why, scratch)| {
+            batch.locks = scratch;
+            let row = groups.first().map(|g| ops.get(g.ops.start).row).unwrap_or_default();
+            self.lock_error(why, row, &terms.timeout)
+        })
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn try_run(
+        &self,
+        ops: &dyn Mutations,
+        atomic: bool,
+        rules: &Rules,
+        terms: &mut WriteTerms,
+        range: Range<usize>,
+        batch: &mut BatchScratch,
+        mut locks: RowLocks<'_>,
+        record: &mut RecordBuffer,
+        thread: usize,
+        info: &mut CommitInfo,
+        tally: &mut Tally,
+        results: Results<'_>,
+    ) -> std::result::Result<(), Refusal> {
+        let state = &self.state;
+        hooks::reach(Point::RowLocked, state.hook_context);
+        let slot = state.slots.claim(thread);
+        hooks::reach(Point::SlotClaimed, state.hook_context);
+        let view = state.view.load(&slot);
+        let mut rows: Vec<RowChange<'_, '_>> = recycle(std::mem::take(&mut batch.rows));
+        let mut cells: Vec<CellChange<'_, '_>> = recycle(std::mem::take(&mut batch.cells));
+        let groups = batch.groups.get_mut(range).unwrap_or_default();
+        if atomic {
+            // All changes of a row stand together; the order of one row's operations stays.
+            groups.sort_by(|a, b| a.hash.cmp(&b.hash).then_with(|| ops.get(a.ops.start).row.cmp(ops.get(b.ops.start).row)));
+        }
+        let mut eval = Eval { inner: self, view, ops, rules, cells: &mut cells, group_start: 0, index: ColumnMap::default(), thread };
+        let mut error = None;
+        for group in groups.iter_mut() {
+            let row = ops.get(group.ops.start).row;
+            // With ATOMIC a later group of the same row continues its change.
+            let continues = atomic && rows.last().is_some_and(|r: &RowChange<'_, '_>| r.row == row);
+            let start = if continues { rows.last().map_or(0, |r| r.cells.start) } else { eval.cells.len() };
+            eval.group_start = start;
+            let (outcome, found): (_, Option<RowRef<'_>>) = eval.group(group, row, results);
+            if let Outcome::Failed(index, e) = outcome {
+                if atomic {
+                    error = Some((index, e));
+                    group.outcome = Outcome::Open;
+                    break;
+                }
+                tally.fail(index, e, group.ops.len());
+                group.outcome = Outcome::Counted;
+                continue;
+            }
+            group.outcome = outcome;
+            if atomic && matches!(group.outcome, Outcome::NotApplied) {
+                break;
+            }
+            let end = eval.cells.len();
+            match rows.last_mut().filter(|_| continues) {
+                Some(last) => last.cells.end = end,
+                None if end > start => rows.push(RowChange { hash: group.hash, row, cells: start..end, found }),
+                None => {}
+            }
+        }
+        let refused = atomic && (error.is_some() || groups.iter().any(|g| matches!(g.outcome, Outcome::NotApplied)));
+        let committed = if refused || cells.is_empty() {
+            None
+        } else {
+            let committed = commit(state, record, &mut locks, &slot, view, &mut rows, &mut cells, terms.durability, thread);
+            if let Err(refusal) = committed {
+                batch.rows = recycle(rows);
+                batch.cells = recycle(cells);
+                drop(slot);
+                batch.locks = locks.into_scratch();
+                return Err(refusal);
+            }
+            committed.ok()
+        };
+        batch.rows = recycle(rows);
+        batch.cells = recycle(cells);
+        drop(slot);
+        let pending = locks.fsync_pending();
+        batch.locks = locks.into_scratch();
+        let Some(committed) = committed else {
+            self.wait_for_pending(pending, terms).map_err(Refusal::Fatal)?;
+            report(&mut batch.groups, refused, error, ops.len(), tally, results);
+            return Ok(());
+        };
+        info.timestamp = committed.tick.0;
+        tally.highest = Some(committed);
+        if committed.unlogged {
+            self.note_unlogged(&committed);
+        }
+        report(&mut batch.groups, false, None, ops.len(), tally, results);
+        Ok(())
+    }
+
+    /// The call's own result, after it has waited for the durability of all it did.
+    fn conclude(&self, tally: &mut Tally, atomic: bool, terms: &mut WriteTerms, info: &mut CommitInfo) -> Result<BatchOutcome> {
+        if atomic && tally.failed > 0 {
+            // Whatever was not said to have failed itself did not run.
+            tally.applied = 0;
+        }
+        if let Some(highest) = tally.highest {
+            info.seq = if highest.unlogged { 0 } else { highest.seq.0 };
+            if highest.waits_for_sync {
+                wait_for_durable(&self.state, highest.seq, &mut terms.timeout)?;
+            }
+            if highest.waits_for_sync || terms.durability != Durability::AsyncWal {
+                info.flags |= CommitInfo::DURABLE;
+            }
+        } else {
+            info.flags |= CommitInfo::DURABLE;
+        }
+        match tally.first_failure.take() {
+            None if tally.not_applied > 0 => Ok(BatchOutcome::NotApplied),
+            None => Ok(BatchOutcome::Done),
+            Some(e) if tally.applied == 0 && (atomic || tally.not_applied == 0) => Err(e),
+            Some(e) => {
+                let first = e.op_index() as usize;
+                let (applied, failed) = (tally.applied, tally.failed);
+                Ok(BatchOutcome::Partial {
+                    first,
+                    error: e.context(format!("{applied} operations were applied, {failed} failed; the first failure is operation {first}")),
+                })
+            }
+        }
+    }
+}
+
+/// True if the hash was in the set already; puts it there.
+fn is_seen(seen: &mut [u64], hash: RowHash) -> bool {
+    // 0 marks an empty place, so a hash of 0 takes another value: at worst a run ends early.
+    let h = hash.0.max(1);
+    let mut i = h as usize % SEEN;
+    while let Some(place) = seen.get_mut(i) {
+        if *place == 0 {
+            *place = h;
+            return false;
+        }
+        if *place == h {
+            return true;
+        }
+        i = (i + 1) % SEEN;
+    }
+    false
+}
+
+/// Every operation of `groups` failed for the same reason.
+fn fail_groups(groups: &mut [Group], e: Error, tally: &mut Tally, results: Results<'_>) {
+    let Some(first) = groups.iter().map(|g| g.ops.start).min() else { return };
+    let mut count = 0;
+    for group in groups.iter_mut() {
+        for i in group.ops.clone() {
+            results(
+                i,
+                OpResult { status: OpStatus::Failed(e.kind()), flags: if e.is_retryable() { OpResult::RETRYABLE } else { 0 }, value: 0 },
+            );
+            count += 1;
+        }
+        group.outcome = Outcome::Counted;
+    }
+    tally.fail(first, e, count);
+}
+
+/// Writes down how the groups of a run ended that are not counted yet.
+fn report(groups: &mut [Group], refused: bool, error: Option<(usize, Error)>, n: usize, tally: &mut Tally, results: Results<'_>) {
+    if let Some((index, e)) = error {
+        for i in 0..n {
+            let status = if i == index { OpStatus::Failed(e.kind()) } else { OpStatus::Failed(ErrorKind::NotRun) };
+            results(i, OpResult { status, flags: 0, value: 0 });
+        }
+        tally.fail(index, e, n);
+        groups.iter_mut().for_each(|g| g.outcome = Outcome::Counted);
+        return;
+    }
+    for group in groups.iter_mut() {
+        match group.outcome {
+            Outcome::Applied | Outcome::NotApplied | Outcome::Open if refused => {
+                // One check of an atomic call was not met: nothing of it happened. The group that says so has its values already.
+                if !matches!(group.outcome, Outcome::NotApplied) {
+                    for i in group.ops.clone() {
+                        results(i, OpResult { status: OpStatus::NotApplied, flags: 0, value: 0 });
+                    }
+                }
+                tally.not_applied += group.ops.len();
+            }
+            Outcome::Applied => tally.applied += group.ops.len(),
+            Outcome::NotApplied => tally.not_applied += group.ops.len(),
+            Outcome::Counted | Outcome::Open => continue,
+            Outcome::Failed(..) => {}
+        }
+        group.outcome = Outcome::Counted;
+    }
+}
+
+/// For messages that name an operation.
+pub(super) fn name_op(index: usize, m: &Mutation<'_>) -> String {
+    format!("operation {index} (row {}, qualifier {})", show(m.row), show(m.qual))
+}

@@ -1,0 +1,104 @@
+//! Close is a protocol: refuse new calls, wake who waits, drain, stop the background work, make durable, let go of the directory. And destroy.
+
+use super::{CloseFlags, Inner};
+use crate::clock::Timeout;
+use crate::env::{Env, LockOutcome};
+use crate::error::{Error, ErrorKind, Result};
+use crate::fail;
+use crate::store::manifest::MANIFEST;
+use std::path::Path;
+use std::time::Duration;
+
+/// Name of the lock file in a region's directory.
+pub const LOCK: &str = "LOCK";
+
+impl Inner {
+    /// See `Region::close`.
+    pub fn close(&self, flags: CloseFlags, mut timeout: Timeout) -> Result<()> {
+        // A second closer waits for the first.
+        let _closer = self.close_lock.lock();
+        if self.lifecycle.is_closed() {
+            return fail!(Closed, "the region is closed");
+        }
+        if !flags.force {
+            self.refuse_children()?;
+        }
+        self.lifecycle.begin_close();
+        self.state.locks.close();
+        self.state.pool.wake_waiters();
+        self.state.budget.wake_waiters();
+        if let Some(log) = &self.state.log {
+            log.wake_waiters();
+        }
+        let drained = self.wait_for_calls(&mut timeout);
+        let blocked = drained.and_then(|()| if flags.force { Ok(()) } else { self.refuse_children() });
+        if let Err(e) = blocked {
+            self.state.locks.reopen();
+            self.lifecycle.abandon_close();
+            return Err(e);
+        }
+        // SKIP_WAL data would be flushed here unless NO_FLUSH; this version has no store files to flush to.
+        let synced = self.state.log.as_ref().map_or(Ok(()), crate::wal::Log::close);
+        self.lifecycle.finish_close();
+        drop(self.dir_lock.lock().take());
+        match &synced {
+            Ok(()) => log::info!(target: "region", "closed {}", self.path.display()),
+            Err(e) => log::error!(target: "region", "closed {} with an error: {e}", self.path.display()),
+        }
+        synced
+    }
+
+    fn refuse_children(&self) -> Result<()> {
+        match self.open_children() {
+            0 => Ok(()),
+            n => fail!(Busy, "{n} snapshots, scanners or pinned values are open; close them first, or use REGION_CLOSE_FORCE"),
+        }
+    }
+
+    fn wait_for_calls(&self, timeout: &mut Timeout) -> Result<()> {
+        loop {
+            let running = self.lifecycle.calls.totals().running;
+            if running == 0 {
+                return Ok(());
+            }
+            if timeout.is_over() {
+                return fail!(Timeout, "{running} calls were still running after {} µs; the region stays open", timeout.micros());
+            }
+            crate::sync::thread::sleep(timeout.left(Duration::from_micros(200)).max(Duration::from_micros(20)));
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(log) = self.state.log.as_ref().filter(|_| !self.lifecycle.is_closed()) {
+            // Dropped without close: as durable as a close, but nobody is left to tell about an error.
+            if let Err(e) = log.close() {
+                log::error!(target: "region", "{}: closing on drop: {e}", self.path.display());
+            }
+        }
+    }
+}
+
+/// Removes a region that nobody has open: its files first, the manifest last among them, then lock file and directory. What is not ours is left alone.
+pub fn destroy(env: &dyn Env, path: &Path) -> Result<()> {
+    let show = path.display();
+    let io = |what: &str, e: std::io::Error| Error::io(format!("{show}: {what}"), &e);
+    if !env.is_dir(path).map_err(|e| io("look", e))? || !env.exists(&path.join(MANIFEST)).map_err(|e| io("look", e))? {
+        return Err(Error::new(ErrorKind::NoRegion, format!("{show} is not a region")));
+    }
+    let lock = match env.lock(&path.join(LOCK), true, &env.holder_text()).map_err(|e| io("lock", e))? {
+        LockOutcome::Held(lock) => lock,
+        LockOutcome::Busy { holder } => return fail!(Locked, "{show} is open: {holder}"),
+        LockOutcome::NoPermission => return fail!(Io, "{show}: no permission to lock it"),
+    };
+    let names = env.list(path).map_err(|e| io("list", e))?;
+    let ours = |n: &&String| crate::wal::is_log_name(n) || n.as_str() == "MANIFEST.new";
+    for name in names.iter().filter(ours) {
+        env.remove(&path.join(name)).map_err(|e| io(name, e))?;
+    }
+    env.remove(&path.join(MANIFEST)).map_err(|e| io(MANIFEST, e))?;
+    env.remove(&path.join(LOCK)).map_err(|e| io(LOCK, e))?;
+    drop(lock);
+    env.remove_dir(path).map_err(|e| io("remove the directory (what is left in it does not belong to the region)", e))
+}

@@ -1,0 +1,168 @@
+//! One increment: admit, lock the row, claim slot and view, read the newest version, add, commit; again on a refusal that can be waited for.
+
+use super::Inner;
+use super::admission::{WriteTerms, show};
+use super::counter::{Rules, Sum};
+use super::face::{CommitInfo, Counted};
+use super::thread::{Scratch, with_scratch};
+use crate::commit::mutation::{CellChange, RowChange, Write};
+use crate::commit::{Committed, Refusal, commit, wait_for_durable};
+use crate::error::{Error, ErrorKind, Result};
+use crate::hooks::{self, Point};
+use crate::ids::{FamilyId, RowHash};
+use crate::memstore::VersionValue;
+use crate::options::{Durability, WriteOptions};
+use crate::read::newest::{Found, newest};
+use crate::rowlock::RowLocks;
+use crate::stats::CallKind;
+
+/// The counter that a stored value is.
+#[inline]
+pub fn counter_of(found: &Found<'_>, row: &[u8], qualifier: &[u8]) -> Result<i64> {
+    match found.value {
+        VersionValue::Counter(n) => Ok(n),
+        VersionValue::Bytes(b) => match <[u8; 8]>::try_from(b) {
+            Ok(b) => Ok(i64::from_be_bytes(b)),
+            Err(_) => Err(not_counter(b.len(), row, qualifier)),
+        },
+    }
+}
+
+#[cold]
+fn not_counter(len: usize, row: &[u8], qualifier: &[u8]) -> Error {
+    let column = format!("row {}, qualifier {}", show(row), show(qualifier));
+    Error::new(
+        ErrorKind::NotCounter,
+        format!("{column} holds {len} bytes; a counter is exactly 8 (a signed big-endian integer); nothing was changed"),
+    )
+}
+
+impl Inner {
+    /// Adds `delta` to one counter.
+    pub fn increment(
+        &self,
+        row: &[u8],
+        family: u32,
+        qualifier: &[u8],
+        delta: i64,
+        o: &WriteOptions,
+        info: &mut CommitInfo,
+    ) -> Result<Counted> {
+        with_scratch(|thread, scratch| {
+            let (mut call, mut terms) = self.enter_write(CallKind::Increment, thread, o)?;
+            self.check_row(row)?;
+            self.check_qualifier(qualifier)?;
+            let rules = Rules::new(o.flags, o.min_value, o.max_value)?;
+            let hash = self.state.hash(row);
+            let sum = loop {
+                match self.try_increment(hash, row, FamilyId(family), qualifier, delta, &rules, &mut terms, info, thread, scratch) {
+                    Ok(sum) => break sum,
+                    Err(refusal) => self.wait_for_refused(refusal, &mut terms.timeout, thread)?,
+                }
+            };
+            call.counts(1);
+            drop(call);
+            self.seal_if_due();
+            Ok(Counted { value: sum.answer, applied: sum.applied })
+        })
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    #[inline]
+    fn try_increment(
+        &self,
+        hash: RowHash,
+        row: &[u8],
+        family: FamilyId,
+        qualifier: &[u8],
+        delta: i64,
+        rules: &Rules,
+        terms: &mut WriteTerms,
+        info: &mut CommitInfo,
+        thread: usize,
+        scratch: &mut Scratch,
+    ) -> std::result::Result<Sum, Refusal> {
+        let state = &self.state;
+        let mut locks = state.locks.lock(hash, &mut terms.timeout).map_err(|e| Refusal::Fatal(self.lock_error(e, row, &terms.timeout)))?;
+        hooks::reach(Point::RowLocked, state.hook_context);
+        // Slot and view only now, under the row lock: a segment loaded before could be a sealed one by then.
+        let slot = state.slots.claim(thread);
+        hooks::reach(Point::SlotClaimed, state.hook_context);
+        let view = state.view.load(&slot);
+        let Some(settings) = view.family(family) else { return Err(Refusal::Fatal(no_family(family))) };
+        let lookup = newest(view, hash, row, family, qualifier, settings.max_versions as usize);
+        let current = lookup.newest.as_ref().map(|found| counter_of(found, row, qualifier)).transpose();
+        let sum = match current.and_then(|current| rules.apply(current, delta)) {
+            Ok(sum @ Sum { store: Some(_), .. }) => sum,
+            other => {
+                drop(slot);
+                // The answer tells about stored data, so it waits for the sync that the data waits for.
+                self.wait_for_answer(locks, terms, info).map_err(Refusal::Fatal)?;
+                return other.map_err(Refusal::Fatal);
+            }
+        };
+        let write = Write::Counter { value: sum.store.unwrap_or(0), above: lookup.newest.map_or(0, |f| f.ts) };
+        let mut rows = [RowChange { hash, row, cells: 0..1, found: lookup.row }];
+        let mut cells = [CellChange::new(family, qualifier, write, settings.max_versions, lookup.column)];
+        let committed = commit(state, &mut scratch.record, &mut locks, &slot, view, &mut rows, &mut cells, terms.durability, thread)?;
+        drop(slot);
+        drop(locks);
+        self.settle(&committed, terms, info).map_err(Refusal::Fatal)?;
+        Ok(sum)
+    }
+
+    /// Step 3's exit: an outcome without a commit. Unlocks, then waits until what the answer tells about is durable.
+    pub(super) fn wait_for_answer(&self, locks: RowLocks<'_>, terms: &mut WriteTerms, info: &mut CommitInfo) -> Result<()> {
+        let pending = locks.fsync_pending();
+        drop(locks);
+        info.flags |= CommitInfo::DURABLE;
+        self.wait_for_pending(pending, terms)
+    }
+
+    /// Waits for a sync that a row's newest commit waits for; nothing of this call was done.
+    pub(super) fn wait_for_pending(&self, pending: u64, terms: &mut WriteTerms) -> Result<()> {
+        let Some(log) = &self.state.log else { return Ok(()) };
+        if pending <= log.durable() {
+            return Ok(());
+        }
+        log.wait_for_durable(pending, &mut terms.timeout).map_err(|why| match why {
+            crate::wal::NotDurable::Timeout => Error::new(
+                ErrorKind::Timeout,
+                format!(
+                    "what the row holds waits for the sync of commit {pending}, which did not end within {} µs; nothing was changed",
+                    terms.timeout.micros()
+                ),
+            ),
+            crate::wal::NotDurable::Poisoned => self.state.health.error(),
+        })
+    }
+
+    /// Step 11 and the commit info.
+    #[inline]
+    pub(super) fn settle(&self, committed: &Committed, terms: &mut WriteTerms, info: &mut CommitInfo) -> Result<()> {
+        info.timestamp = committed.tick.0;
+        if committed.unlogged && !committed.waits_for_sync {
+            info.flags |= CommitInfo::DURABLE;
+            self.note_unlogged(committed);
+            return Ok(());
+        }
+        info.seq = if committed.unlogged { 0 } else { committed.seq.0 };
+        if committed.waits_for_sync {
+            wait_for_durable(&self.state, committed.seq, &mut terms.timeout)?;
+        }
+        // ASYNC is the level whose callers come back to wait; every other one has by now what it asked for.
+        if committed.waits_for_sync || terms.durability != Durability::AsyncWal {
+            info.flags |= CommitInfo::DURABLE;
+        }
+        Ok(())
+    }
+}
+
+/// The error for an id that the region does not have.
+#[cold]
+pub fn no_family(family: FamilyId) -> Error {
+    Error::new(
+        ErrorKind::NoFamily,
+        format!("no column family with id {} here; region_family_id tells ids by name, region_family_set creates one", family.0),
+    )
+}

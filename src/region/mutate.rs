@@ -1,0 +1,99 @@
+//! One put or one delete: a commit of one row and one cell.
+
+use super::Inner;
+use super::admission::WriteTerms;
+use super::face::{CommitInfo, Op};
+use super::increment::no_family;
+use super::thread::{Scratch, with_scratch};
+use crate::cell::CellType;
+use crate::commit::mutation::{CellChange, RowChange, Write};
+use crate::commit::{Refusal, commit};
+use crate::error::Result;
+use crate::fail;
+use crate::hooks::{self, Point};
+use crate::ids::{FamilyId, RowHash};
+use crate::options::WriteOptions;
+use crate::stats::CallKind;
+
+/// Longest value, HBase's default limit of a cell.
+pub const VALUE_BYTES_MAX: usize = 10 << 20;
+
+impl Inner {
+    /// Stores `value`.
+    pub fn put(&self, row: &[u8], family: u32, qualifier: &[u8], value: &[u8], o: &WriteOptions, info: &mut CommitInfo) -> Result<()> {
+        self.check_value(value)?;
+        self.write_one(row, family, qualifier, Write::Put { value, timestamp: 0 }, o, info)
+    }
+    /// Deletes all versions of a column.
+    pub fn delete(&self, row: &[u8], family: u32, qualifier: &[u8], op: Op, o: &WriteOptions, info: &mut CommitInfo) -> Result<()> {
+        if op != Op::Delete {
+            return fail!(
+                Unsupported,
+                "a delete of kind {op:?} is not offered by this version; REGION_OP_DELETE deletes all versions of a column"
+            );
+        }
+        self.write_one(row, family, qualifier, Write::Marker { kind: CellType::Delete, timestamp: 0 }, o, info)
+    }
+    /// A value of a length we take.
+    pub(super) fn check_value(&self, value: &[u8]) -> Result<()> {
+        if value.len() > VALUE_BYTES_MAX {
+            return fail!(TooLarge, "a value of {} bytes; the limit is {VALUE_BYTES_MAX}; nothing was changed", value.len());
+        }
+        Ok(())
+    }
+
+    fn write_one(
+        &self,
+        row: &[u8],
+        family: u32,
+        qualifier: &[u8],
+        write: Write<'_>,
+        o: &WriteOptions,
+        info: &mut CommitInfo,
+    ) -> Result<()> {
+        with_scratch(|thread, scratch| {
+            let (mut call, mut terms) = self.enter_write(CallKind::Write, thread, o)?;
+            if terms.flags & !WriteOptions::ATOMIC != 0 {
+                return fail!(Invalid, "flags {:#x} are for increments", terms.flags & !WriteOptions::ATOMIC);
+            }
+            self.check_row(row)?;
+            self.check_qualifier(qualifier)?;
+            let hash = self.state.hash(row);
+            while let Err(refusal) = self.try_write(hash, row, FamilyId(family), qualifier, write, &mut terms, info, thread, scratch) {
+                self.wait_for_refused(refusal, &mut terms.timeout, thread)?;
+            }
+            call.counts(1);
+            drop(call);
+            self.seal_if_due();
+            Ok(())
+        })
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn try_write(
+        &self,
+        hash: RowHash,
+        row: &[u8],
+        family: FamilyId,
+        qualifier: &[u8],
+        write: Write<'_>,
+        terms: &mut WriteTerms,
+        info: &mut CommitInfo,
+        thread: usize,
+        scratch: &mut Scratch,
+    ) -> std::result::Result<(), Refusal> {
+        let state = &self.state;
+        let mut locks = state.locks.lock(hash, &mut terms.timeout).map_err(|e| Refusal::Fatal(self.lock_error(e, row, &terms.timeout)))?;
+        hooks::reach(Point::RowLocked, state.hook_context);
+        let slot = state.slots.claim(thread);
+        hooks::reach(Point::SlotClaimed, state.hook_context);
+        let view = state.view.load(&slot);
+        let Some(settings) = view.family(family) else { return Err(Refusal::Fatal(no_family(family))) };
+        let mut rows = [RowChange { hash, row, cells: 0..1, found: None }];
+        let mut cells = [CellChange::new(family, qualifier, write, settings.max_versions, None)];
+        let committed = commit(state, &mut scratch.record, &mut locks, &slot, view, &mut rows, &mut cells, terms.durability, thread)?;
+        drop(slot);
+        drop(locks);
+        self.settle(&committed, terms, info).map_err(Refusal::Fatal)
+    }
+}

@@ -1,0 +1,302 @@
+//! Opening a region: directory and lock, manifest, families, recovery of the log, and the state that everything else shares.
+//!
+//! A failure anywhere leaves the directory as it was found, or holding an empty region that the next open completes: never a half-made one that can't be
+//! opened, and never is anything that exists replaced.
+
+use super::close::LOCK;
+use super::face::{Phase, Progress};
+use super::lifecycle::Lifecycle;
+use super::recover::{Replay, Replayed};
+use super::{Inner, family};
+use crate::clock::{ClockUnit, RegionClock, SystemClock};
+use crate::env::{DirLock, Env, LockOutcome};
+use crate::error::{Error, ErrorKind, Result};
+use crate::fail;
+use crate::health::Health;
+use crate::ids::{Generation, RowHasher, Tick};
+use crate::memstore::{NoMemory, Segment};
+use crate::mslab::{ChunkPool, MemoryBudget};
+use crate::mvcc::{CommitSlots, Published, ReadPoints};
+use crate::options::{CLOCK_UNIT_DEFAULT, DURABILITY_DEFAULT, Durability, RegionOptions, Settings, TickPolicy};
+use crate::rowlock::RowLockTable;
+use crate::sequencer::RowCommitSequencer;
+use crate::state::State;
+use crate::store::manifest::{MANIFEST, MANIFEST_NEW, Manifest};
+use crate::store::view::View;
+use crate::sync::{Arc, AtomicU64, Mutex};
+use crate::wal::{Log, LogOptions, LogStart, Recovered};
+use serde_json::json;
+use std::path::Path;
+
+/// See `Region::open`.
+pub fn open(
+    env: Arc<dyn Env>,
+    path: &Path,
+    options: &RegionOptions,
+    pool: Option<Arc<ChunkPool>>,
+    mut progress: Option<&mut dyn FnMut(Progress) -> bool>,
+) -> Result<Inner> {
+    let settings = options.check()?;
+    for spec in &options.families {
+        family::check_offered(spec)?;
+    }
+    let read_only = options.flags.read_only;
+    let created = make_directory(&*env, path, options)?;
+    let lock = lock_directory(&*env, path, read_only)?;
+    let mut manifest = load_or_create(&*env, path, options, &settings, created)?;
+    check_against_stored(path, options, &settings, &manifest)?;
+
+    let pool = match pool {
+        Some(pool) => pool,
+        None => ChunkPool::shared()?,
+    };
+    let budget = Arc::new(MemoryBudget::new(settings.memstore_limit));
+    let mut seed = [0; 8];
+    env.random(&mut seed).map_err(|e| Error::io("random bytes", &e))?;
+    let hash_key = u64::from_le_bytes(seed);
+    let hasher = RowHasher::new(hash_key);
+
+    // The log, into one segment that nobody else sees yet. Its generation is settled once the largest in the log is known.
+    let log_options = LogOptions {
+        dir: path.to_path_buf(),
+        region_uuid: manifest.region,
+        clock_unit: manifest.clock_unit as u8,
+        io: settings.wal_io,
+        segment_bytes: u32::try_from(settings.wal_segment_bytes).unwrap_or(u32::MAX),
+        bytes_max: settings.wal_bytes_max,
+        sync_interval_ms: u32::try_from(settings.sync_interval_ms).unwrap_or(u32::MAX),
+        recovery_power_cut: settings.recovery_power_cut,
+        allow_network_fs: settings.allow_network_fs,
+    };
+    let mut segment = Segment::new(Generation(0), &pool, &budget, 0, hash_key).map_err(|NoMemory| too_small(&settings))?;
+    let mut replay =
+        Replay { segment: &segment, families: &manifest.families, budget: &budget, hasher: &hasher, done: Replayed::default() };
+    let flushed = manifest.flushed_generation;
+    let recovered = crate::wal::recover(
+        &*env,
+        &log_options,
+        manifest.first_segment,
+        read_only,
+        &mut |record| if record.generation.0 > flushed { replay.apply(record) } else { Ok(()) },
+        &mut |done, total| progress.as_mut().is_some_and(|p| p(Progress { phase: Phase::Recovery, done, total })),
+    )?;
+    let replayed = replay.done;
+    let last_generation = recovered.max_generation.max(flushed);
+    segment.set_generation(Generation(last_generation + 1));
+
+    let health = Arc::new(Health::new());
+    let last = recovered.last.max(manifest.max_number);
+    let hook_context = hook_context(&manifest.region);
+    let log = if read_only {
+        None
+    } else {
+        let start =
+            LogStart { first_segment: recovered.next_segment, last: if last == 0 { 0 } else { last + NUMBER_GAP }, seal: recovered.seal };
+        Some(Log::start(Arc::clone(&env), log_options, start, Arc::clone(&health))?)
+    };
+    let locks = RowLockTable::new(settings.lock_buckets.trailing_zeros());
+    locks.raise_floor(Tick(recovered.max_tick.max(manifest.max_tick)));
+    if !read_only && create_families(&mut manifest, options)? {
+        manifest.store(&*env, path)?;
+    }
+    let slots = CommitSlots::new(Arc::clone(&health));
+    let view = View { active: Arc::new(segment), sealed: Vec::new(), families: Arc::new(manifest.families.clone()) };
+    let report = report(&recovered, &replayed, read_only, lock.is_none());
+    let (show, commits) = (path.display(), replayed.commits);
+    log::info!(target: "region", "opened {show}: {commits} commits replayed, {} torn tails cut", recovered.report.cut_tails);
+    let policy =
+        settings.tick_policy.unwrap_or(if manifest.tick_policy == TickPolicy::Wait as u8 { TickPolicy::Wait } else { TickPolicy::Advance });
+    let state = State {
+        health,
+        locks,
+        sequencer: RowCommitSequencer::new(clock(manifest.clock_unit), policy, settings.tick_lead_max_ms * 1_000_000),
+        view: Published::new(&slots, Box::new(view)),
+        slots,
+        points: ReadPoints::new(),
+        log,
+        read_only_durable: last,
+        pool,
+        record_bytes_max: record_bytes_max(&settings),
+        budget,
+        hasher,
+        hash_key,
+        hook_context,
+    };
+    Ok(Inner {
+        path: path.to_path_buf(),
+        durability: settings.durability.or(Durability::from_u8(manifest.durability)).unwrap_or(DURABILITY_DEFAULT),
+        write_timeout_us: settings.write_timeout_us,
+        read_only,
+        start_row: manifest.start_row.clone(),
+        end_row: manifest.end_row.clone(),
+        has_range: !manifest.start_row.is_empty() || !manifest.end_row.is_empty(),
+        run_bytes_max: usize::try_from((settings.memstore_limit / 8).min(settings.wal_segment_bytes / 4)).unwrap_or(usize::MAX),
+        settings,
+        env,
+        report,
+        state,
+        lifecycle: Lifecycle::default(),
+        commits_since_seal: AtomicU64::new(0),
+        seals: AtomicU64::new(0),
+        unlogged_bytes: AtomicU64::new(0),
+        open_scanners: AtomicU64::new(0),
+        open_snapshots: AtomicU64::new(0),
+        pinned_values: AtomicU64::new(0),
+        pinned_bytes: AtomicU64::new(0),
+        manifest: Mutex::new(manifest),
+        seal_lock: Mutex::new(()),
+        close_lock: Mutex::new(()),
+        dir_lock: Mutex::new(lock),
+    })
+}
+
+/// Numbers skipped at open: those of SKIP_WAL commits, which a crash loses without a trace, are not given twice while anybody remembers them.
+const NUMBER_GAP: u64 = 1 << 20;
+
+/// A quarter of the memory, and what fits a log segment with its header and last PAD.
+fn record_bytes_max(settings: &Settings) -> usize {
+    usize::try_from((settings.memstore_limit / 4).min(settings.wal_segment_bytes - (8 << 10))).unwrap_or(usize::MAX)
+}
+
+#[cold]
+fn too_small(settings: &Settings) -> Error {
+    Error::new(
+        ErrorKind::NoMem,
+        format!("no memory for an empty memstore: memstore_limit is {} bytes, or the chunk pool is used up", settings.memstore_limit),
+    )
+}
+
+fn hook_context(region: &[u8; 16]) -> u64 {
+    u64::from_le_bytes(region.first_chunk().copied().unwrap_or_default())
+}
+
+fn clock(unit: ClockUnit) -> RegionClock {
+    RegionClock::System(SystemClock::new(unit))
+}
+
+fn io_at<'p>(path: &'p Path, what: &'p str) -> impl Fn(std::io::Error) -> Error + 'p {
+    move |e| Error::io(format!("{}: {what}", path.display()), &e)
+}
+
+/// The directory is there afterwards. True: it was made just now.
+fn make_directory(env: &dyn Env, path: &Path, options: &RegionOptions) -> Result<bool> {
+    if env.exists(path).map_err(io_at(path, "look"))? {
+        if !env.is_dir(path).map_err(io_at(path, "look"))? {
+            return fail!(Invalid, "{} is not a directory", path.display());
+        }
+        return Ok(false);
+    }
+    if !options.flags.create {
+        return Err(no_region(path));
+    }
+    env.create_dir(path).map_err(io_at(path, "create the directory (its parent must exist)"))?;
+    let parent = match path.parent() {
+        Some(p) if !p.as_os_str().is_empty() => p,
+        _ => Path::new("."),
+    };
+    env.sync_dir(parent).map_err(io_at(parent, "sync"))?;
+    Ok(true)
+}
+
+#[cold]
+fn no_region(path: &Path) -> Error {
+    Error::new(ErrorKind::NoRegion, format!("there is no region at {}; REGION_OPEN_CREATE makes one", path.display()))
+}
+
+/// None: read-only where the lock file cannot be made; a writer cannot be detected then, and the report says so.
+fn lock_directory(env: &dyn Env, path: &Path, read_only: bool) -> Result<Option<Box<dyn DirLock>>> {
+    match env.lock(&path.join(LOCK), !read_only, &env.holder_text()).map_err(io_at(path, "lock"))? {
+        LockOutcome::Held(lock) => Ok(Some(lock)),
+        LockOutcome::Busy { holder } => fail!(Locked, "{} is open already: {holder}", path.display()),
+        LockOutcome::NoPermission if read_only => Ok(None),
+        LockOutcome::NoPermission => fail!(Io, "{}: no permission to write there; READ_ONLY opens it without", path.display()),
+    }
+}
+
+fn load_or_create(env: &dyn Env, path: &Path, options: &RegionOptions, settings: &Settings, created: bool) -> Result<Manifest> {
+    let exists = env.exists(&path.join(MANIFEST)).map_err(io_at(path, "look"))?;
+    if exists {
+        if options.flags.error_if_exists {
+            return fail!(Exists, "there is a region at {} already", path.display());
+        }
+        return if options.flags.read_only { Manifest::load(env, path) } else { Manifest::load_and_settle(env, path) };
+    }
+    if !options.flags.create {
+        return Err(no_region(path));
+    }
+    // No manifest: a crash during creation, or a directory of somebody else's, or a region that has lost it. Only the first is ours to complete.
+    let names = env.list(path).map_err(io_at(path, "list"))?;
+    if let Some(log) = names.iter().find(|n| crate::wal::is_log_name(n)) {
+        return fail!(Corrupt, "{}: the log file {log} is there, but no {MANIFEST}; nothing was changed", path.display());
+    }
+    if let Some(foreign) = names.iter().find(|n| n.as_str() != LOCK && n.as_str() != MANIFEST_NEW).filter(|_| !created) {
+        return fail!(Invalid, "{} is not empty (there is {foreign}); a region is made in a directory of its own", path.display());
+    }
+    let unit = settings.clock_unit.unwrap_or(CLOCK_UNIT_DEFAULT);
+    let mut manifest = Manifest::new(env, unit, settings.durability.unwrap_or(DURABILITY_DEFAULT) as u8)?;
+    manifest.tick_policy = settings.tick_policy.unwrap_or_default() as u8;
+    manifest.start_row = options.start_row.clone();
+    manifest.end_row = options.end_row.clone();
+    create_families(&mut manifest, options)?;
+    manifest.create(env, path)?;
+    Ok(manifest)
+}
+
+/// What was fixed at creation and is now given otherwise is an error that names both.
+fn check_against_stored(path: &Path, options: &RegionOptions, settings: &Settings, manifest: &Manifest) -> Result<()> {
+    let show = path.display();
+    if let Some(unit) = settings.clock_unit.filter(|u| *u != manifest.clock_unit) {
+        return fail!(Invalid, "{show}: clock_unit {unit:?} was asked for, the region has {:?}", manifest.clock_unit);
+    }
+    for (name, asked, stored) in [("start_row", &options.start_row, &manifest.start_row), ("end_row", &options.end_row, &manifest.end_row)]
+    {
+        if !asked.is_empty() && asked != stored {
+            return fail!(
+                Invalid,
+                "{show}: {name} {} was asked for, the region has {}",
+                super::admission::show(asked),
+                super::admission::show(stored)
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Creates listed families that are absent and records changed settings. True: the manifest changed.
+fn create_families(manifest: &mut Manifest, options: &RegionOptions) -> Result<bool> {
+    let before = manifest.clone();
+    for spec in &options.families {
+        if manifest.families.find(&spec.name).is_none() && !options.flags.create {
+            return fail!(
+                NoFamily,
+                "family {:?} is not there; REGION_OPEN_CREATE or region_family_set creates it",
+                String::from_utf8_lossy(&spec.name)
+            );
+        }
+        family::set_family(&mut manifest.families, spec)?;
+    }
+    Ok(*manifest != before)
+}
+
+fn report(recovered: &Recovered, replayed: &Replayed, read_only: bool, unlocked: bool) -> String {
+    let facts = &recovered.report;
+    json!({
+        "read_only": read_only,
+        "writer_cannot_be_detected": unlocked,
+        "commits": replayed.commits,
+        "cells": replayed.cells,
+        "cells_of_dropped_families": replayed.skipped,
+        "segments": facts.segments,
+        "records": facts.records,
+        "bytes": facts.bytes,
+        "cut_tails": facts.cut_tails,
+        "cut_bytes": facts.cut_bytes,
+        "valid_beyond_cut": facts.valid_beyond_cut,
+        "same_kernel": facts.same_kernel,
+        "end_segment": facts.end.segment(),
+        "end_offset": facts.end.offset(),
+        "last_number": recovered.last,
+        "max_tick": recovered.max_tick,
+    })
+    .to_string()
+}

@@ -1,0 +1,196 @@
+//! Reads one segment: record after record, or resynchronising after damage. It says what stands where; what that means is decided in `recover.rs`.
+//!
+//! Reads are big and sequential into one reused buffer; records are looked at in place, so that nothing is allocated or copied per record. A buffer grows beyond a
+//! megabyte only for a record whose header word proves that it was written at this very place, and never beyond the file's own length.
+//! A read error is an error of the open, never an end of the log.
+#![forbid(unsafe_code)]
+
+use super::format::{self, Found, HeaderWord, RawRecord, SEGMENT_HEADER_BYTES, SaltCrc, SegmentHeader};
+use crate::env::{Env, EnvFile};
+use crate::error::{Error, ErrorKind, Result};
+use std::io;
+use std::path::{Path, PathBuf};
+
+const READ_BYTES: usize = 1 << 20;
+/// A PAD's fields and trailer, or the whole of a short record.
+const LOOK_BYTES: usize = format::RECORD_BYTES_MIN;
+
+/// The caller's callback and how far it was told. Shared by all segments of a recovery.
+pub(super) struct Progress<'a> {
+    pub(super) call: &'a mut dyn FnMut(u64, u64) -> bool,
+    pub(super) total: u64,
+    /// Bytes of the segments before the one that is read now.
+    pub(super) before: u64,
+}
+
+impl Progress<'_> {
+    fn tell(&mut self, offset: u64) -> Result<()> {
+        let done = (self.before + offset).min(self.total);
+        if (self.call)(done, self.total) {
+            return Err(Error::new(ErrorKind::Cancelled, "the progress callback asked to stop the recovery of the log"));
+        }
+        Ok(())
+    }
+}
+
+/// The reused window over a file.
+#[derive(Default)]
+pub(super) struct Buffer {
+    bytes: Vec<u8>,
+    /// Where in the file `bytes` starts.
+    start: u64,
+    /// Which file it is of.
+    of: u32,
+}
+
+/// One segment file, its header read and found good.
+pub(super) struct SegmentFile {
+    pub(super) path: PathBuf,
+    pub(super) header: SegmentHeader,
+    /// Length of the file, cut to what offsets can name.
+    pub(super) len: u32,
+    pub(super) file: Box<dyn EnvFile>,
+    salt: SaltCrc,
+}
+
+/// What stands at a position.
+pub(super) enum Step<'a> {
+    /// A valid record and its length.
+    Record(RawRecord<'a>, u32),
+    /// No record can be read here.
+    Stop(Stop),
+}
+
+/// Why a walk stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// Zeros, or the end of the file.
+    Nothing,
+    /// A record whose trailer was never stored.
+    Unfinished,
+    /// Damage.
+    Bad(&'static str),
+}
+
+/// What a resynchronising scan found.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Beyond {
+    /// Records that are whole.
+    pub(super) valid: u64,
+    /// Largest `durable_below` among them.
+    pub(super) mark: u64,
+    /// End of the last word that is not zero; 0 if all are.
+    pub(super) nonzero_end: u32,
+}
+
+pub(super) fn corrupt(path: &Path, offset: u32, what: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("log segment {}, offset {offset}: {what}", path.display()))
+}
+
+fn read_error(path: &Path, offset: u64, e: &io::Error) -> Error {
+    // Never NoSpace or the like: whatever it says, the log could not be read.
+    Error::new(ErrorKind::Io, format!("read log segment {}, offset {offset}: {e}", path.display()))
+}
+
+/// Opens a segment file and reads its header. The outer error is of the system, the inner says what is wrong with the header.
+pub(super) fn open(env: &dyn Env, path: PathBuf, writable: bool) -> Result<std::result::Result<SegmentFile, Error>> {
+    let file = env.open(&path, writable).map_err(|e| Error::new(ErrorKind::Io, format!("open log segment {}: {e}", path.display())))?;
+    let len = file.len().map_err(|e| read_error(&path, 0, &e))?;
+    let len = u32::try_from(len).unwrap_or(u32::MAX) & !7;
+    let mut bytes = vec![0; SEGMENT_HEADER_BYTES as usize];
+    let n = read_full(&*file, &mut bytes, 0).map_err(|(at, e)| read_error(&path, at, &e))?;
+    bytes.truncate(n);
+    Ok(match SegmentHeader::decode(&bytes) {
+        Ok(header) => Ok(SegmentFile { salt: SaltCrc::new(header.salt), path, header, len, file }),
+        Err(what) => Err(corrupt(&path, 0, what)),
+    })
+}
+
+/// Reads until `to` is full or the file ends; short reads and EINTR are continued.
+fn read_full(file: &dyn EnvFile, to: &mut [u8], offset: u64) -> std::result::Result<usize, (u64, io::Error)> {
+    let mut done = 0;
+    while let Some(rest) = to.get_mut(done..).filter(|r| !r.is_empty()) {
+        match file.read_at(rest, offset + done as u64) {
+            Ok(0) => break,
+            Ok(n) => done += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err((offset + done as u64, e)),
+        }
+    }
+    Ok(done)
+}
+
+impl SegmentFile {
+    /// Bytes from `offset` on: at least `want` of them, unless the file ends before.
+    fn view<'b>(&self, buffer: &'b mut Buffer, offset: u32, want: usize, progress: &mut Progress<'_>) -> Result<&'b [u8]> {
+        let here = (offset as u64).checked_sub(buffer.start).map(|at| at as usize).filter(|_| buffer.of == self.header.number);
+        let have = here.and_then(|at| buffer.bytes.len().checked_sub(at)).unwrap_or(0);
+        let left = (self.len - offset.min(self.len)) as usize;
+        if have >= want.min(left) && here.is_some() {
+            return Ok(buffer.bytes.get(here.unwrap_or(0)..).unwrap_or_default());
+        }
+        progress.tell(offset as u64)?;
+        buffer.bytes.resize(want.max(READ_BYTES).min(left), 0);
+        buffer.start = offset as u64;
+        buffer.of = self.header.number;
+        let n = read_full(&*self.file, &mut buffer.bytes, offset as u64).map_err(|(at, e)| read_error(&self.path, at, &e))?;
+        buffer.bytes.truncate(n);
+        Ok(&buffer.bytes)
+    }
+
+    /// What stands at `offset`, `last` being the last number before it.
+    #[inline]
+    pub(super) fn step<'b>(&self, buffer: &'b mut Buffer, offset: u32, last: Option<u64>, progress: &mut Progress<'_>) -> Result<Step<'b>> {
+        let left = self.len.saturating_sub(offset);
+        let word = format::u64_at(self.view(buffer, offset, LOOK_BYTES, progress)?, 0).unwrap_or(0);
+        let length = match format::header_word(self.salt, offset, left, word) {
+            HeaderWord::Nothing => return Ok(Step::Stop(Stop::Nothing)),
+            HeaderWord::Bad => return Ok(Step::Stop(Stop::Bad("no record starts here: its header word is wrong"))),
+            HeaderWord::Length(length) => length,
+        };
+        let want = format::bytes_to_examine(length, self.view(buffer, offset, LOOK_BYTES, progress)?);
+        Ok(match format::examine(self.salt, offset, length, self.view(buffer, offset, want, progress)?, last) {
+            Found::Valid(record) => Step::Record(record, length),
+            Found::Unfinished => Step::Stop(Stop::Unfinished),
+            Found::Bad(what) => Step::Stop(Stop::Bad(what)),
+        })
+    }
+
+    /// True if the word there is zero, or beyond the end.
+    pub(super) fn is_zero_at(&self, buffer: &mut Buffer, offset: u32, progress: &mut Progress<'_>) -> Result<bool> {
+        Ok(format::u64_at(self.view(buffer, offset, 8, progress)?, 0).unwrap_or(0) == 0)
+    }
+
+    /// Looks at every 8-byte word from `from` on for records that are whole.
+    pub(super) fn resync(&self, buffer: &mut Buffer, from: u32, progress: &mut Progress<'_>) -> Result<Beyond> {
+        let mut found = Beyond::default();
+        let mut offset = from;
+        while offset < self.len {
+            let view = self.view(buffer, offset, 8, progress)?;
+            let (words, _) = view.as_chunks::<8>();
+            if words.is_empty() {
+                break;
+            }
+            let zeros = words.iter().take_while(|w| **w == [0; 8]).count();
+            let Some(word) = words.get(zeros) else {
+                offset = offset.saturating_add(8 * words.len() as u32);
+                continue;
+            };
+            let word = u64::from_le_bytes(*word);
+            offset += 8 * zeros as u32;
+            found.nonzero_end = offset + 8;
+            offset += 8;
+            // Most words are not header words: only one that fits this place is worth reading on.
+            let at = offset - 8;
+            if matches!(format::header_word(self.salt, at, self.len - at, word), HeaderWord::Length(_))
+                && let Step::Record(record, length) = self.step(buffer, at, None, progress)?
+            {
+                found.valid += 1;
+                found.mark = found.mark.max(record.durable_below);
+                found.nonzero_end = at + if record.kind == format::RecordKind::Pad { length.min(LOOK_BYTES as u32) } else { length };
+                offset = at.saturating_add(length);
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,360 @@
+//! Recovery of the log: which records count, where the log ends, what is damage; and making durable what it kept.
+//!
+//! A *life* is one open of the region for writing; its first segment carries a *seal* that says where the life before ended. Everything before a seal must be whole.
+//! In the last life the walk ends at the first position that holds no valid record; whether that is a torn tail or damage depends on two things:
+//!
+//! | | below the mark | *nothing* or *unfinished*, no valid record behind it | anything else |
+//! |---|---|---|---|
+//! | same kernel (boot id, device and inode as written): pages cannot be missing | damage | the end: a writer died in its append, nobody was told | damage |
+//! | power was lost, or cannot be excluded | damage | the end | the end; the report says how much was cut |
+//!
+//! The *mark* is the largest `durable_below` of any whole record of that life, also behind damage: what was synced must be there.
+//! Then the bytes from mark to end are written again with themselves and synced, before anybody can see them: a second crash must not lose what this open has shown.
+//!
+//! A crash anywhere in here changes nothing that the next recovery looks at. Threads: one; nobody else has the region open.
+#![forbid(unsafe_code)]
+
+use super::LogOptions;
+use super::format::{RecordKind, SEGMENT_HEADER_BYTES, Seal};
+use super::reader::{self, Buffer, Progress, SegmentFile, Step, Stop, corrupt};
+use super::record::Record;
+use super::segments::{segment_name, segment_number};
+use crate::env::{Env, FsKind};
+use crate::error::{Error, Result};
+use crate::ids::LogPosition;
+
+/// What recovery found, and what the next life starts from.
+#[derive(Clone, Debug)]
+pub struct Recovered {
+    /// Largest number of any record, PAD or seal; 0 if there was none.
+    pub last: u64,
+    /// Largest tick of any record.
+    pub max_tick: u64,
+    /// Largest generation of any record.
+    pub max_generation: u32,
+    /// Number for the first segment of the next life.
+    pub next_segment: u32,
+    /// Where the log ends now; None if there is no segment.
+    pub seal: Option<Seal>,
+    /// For the recovery report.
+    pub report: RecoveryFacts,
+}
+
+/// Facts for the recovery report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryFacts {
+    /// Segment files read.
+    pub segments: u64,
+    /// Commit and CARRY records read.
+    pub records: u64,
+    /// Bytes of records and PADs.
+    pub bytes: u64,
+    /// Records at the end that were begun and not finished, or pages missing there: 0 or 1.
+    pub cut_tails: u64,
+    /// Bytes behind the end that are not empty.
+    pub cut_bytes: u64,
+    /// Whole records behind the end.
+    pub valid_beyond_cut: u64,
+    /// The log was written under this boot, in this file: no page can be missing.
+    pub same_kernel: bool,
+    /// Position known durable before this open.
+    pub mark: LogPosition,
+    /// End of the log.
+    pub end: LogPosition,
+}
+
+/// Reads the log from segment `first_needed` on and hands every commit and CARRY record to `apply`, in order. Errors: Corrupt (names file and offset), Io, Cancelled,
+/// Unsupported (network file system), and whatever `apply` says. Unless `read_only`, what was not known durable is written again; in both cases it is synced.
+pub fn recover(
+    env: &dyn Env,
+    options: &LogOptions,
+    first_needed: u32,
+    read_only: bool,
+    apply: &mut dyn FnMut(&Record<'_>) -> Result<()>,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Recovered> {
+    let network = env.file_system(&options.dir) == FsKind::Network;
+    if network && !options.allow_network_fs {
+        return Err(super::network_refused(options));
+    }
+    let names = env.list(&options.dir).map_err(|e| Error::io(format!("list {}", options.dir.display()), &e))?;
+    let mut numbers: Vec<u32> = names.iter().filter_map(|n| segment_number(n)).collect();
+    numbers.sort_unstable();
+    let highest = numbers.last().copied().unwrap_or(0);
+    numbers.retain(|n| *n >= first_needed);
+    let Some(next_segment) = highest.max(first_needed.saturating_sub(1)).checked_add(1) else {
+        return crate::fail!(Corrupt, "{}: a log segment with the highest possible number", options.dir.display());
+    };
+
+    let Lives { closed, last } = arrange(env, options, first_needed, numbers, read_only)?;
+    let all = || closed.iter().flat_map(|(segments, _)| segments).chain(&last);
+    let total = all().map(|s| s.len as u64).sum();
+    let segments = all().count() as u64;
+    let mut walk = Walk {
+        apply,
+        progress: Progress { call: progress, total, before: 0 },
+        buffer: Buffer::default(),
+        last: None,
+        max_tick: 0,
+        max_generation: 0,
+        mark: 0,
+        facts: RecoveryFacts { segments, ..RecoveryFacts::default() },
+    };
+    for (segments, seal) in &closed {
+        walk.closed_life(segments, *seal)?;
+    }
+    let mut seal = None;
+    if let Some(first) = last.first() {
+        let start = LogPosition::new(first.header.number, SEGMENT_HEADER_BYTES);
+        let boot_id = env.boot_id();
+        let mut same_kernel = !network && !options.recovery_power_cut && boot_id != [0; 16];
+        for segment in &last {
+            let identity = env.identity(&segment.path).map_err(|e| Error::io(format!("identify {}", segment.path.display()), &e))?;
+            same_kernel &= segment.header.boot_id == boot_id && segment.header.identity == identity;
+        }
+        walk.facts.same_kernel = same_kernel;
+        walk.mark = start.0;
+        walk.last_life(&last, options)?;
+        let (mark, end) = (LogPosition(walk.mark), walk.facts.end);
+        walk.facts.mark = mark;
+        for segment in &last {
+            make_durable(segment, mark, end, read_only)?;
+        }
+        seal = Some(Seal { segment: end.segment(), offset: end.offset(), number: walk.last.unwrap_or(0) });
+    }
+    Ok(Recovered {
+        last: walk.last.unwrap_or(0),
+        max_tick: walk.max_tick,
+        max_generation: walk.max_generation,
+        next_segment,
+        seal,
+        report: walk.facts,
+    })
+}
+
+/// The segments that count, by life.
+struct Lives {
+    /// Lives that ended, each with its seal.
+    closed: Vec<(Vec<SegmentFile>, Seal)>,
+    /// The last life; empty if there is no segment at all.
+    last: Vec<SegmentFile>,
+}
+
+/// Reads the headers, drops what does not count, sorts the rest into lives and checks that none is missing where none may be.
+fn arrange(env: &dyn Env, options: &LogOptions, first_needed: u32, numbers: Vec<u32>, read_only: bool) -> Result<Lives> {
+    let mut files = Vec::new();
+    for number in numbers {
+        let path = options.dir.join(segment_name(number));
+        let opened = reader::open(env, path.clone(), !read_only)?.and_then(|file| match file.header.seal {
+            _ if file.header.number != number => Err(corrupt(&path, 12, "the header has another segment's number")),
+            Some(seal) if seal.segment >= number => Err(corrupt(&path, 80, "the seal names a later segment")),
+            _ => Ok(file),
+        });
+        // Another region's files are none of ours; a bad header matters only if the segment counts.
+        if !matches!(&opened, Ok(f) if f.header.region_uuid != options.region_uuid) {
+            files.push((number, opened));
+        }
+    }
+    let mut closed = Vec::new();
+    // The life that is being collected: numbers, and files or what is wrong with them.
+    let mut life: Vec<(u32, Result<SegmentFile>)> = Vec::new();
+    let mut starts_at = first_needed;
+    for (number, file) in files {
+        if let Some(seal) = file.as_ref().ok().and_then(|f| f.header.seal) {
+            // Between the seal and this segment lies what the life before had prepared: it may be there or missing.
+            life.retain(|(n, _)| *n <= seal.segment);
+            let ended = life.drain(..).map(|(_, f)| f).collect::<Result<Vec<_>>>()?;
+            if seal.segment >= first_needed {
+                check_numbers(options, &ended, starts_at, Some(seal.segment))?;
+                closed.push((ended, seal));
+            }
+            starts_at = number;
+        }
+        life.push((number, file));
+    }
+    let last = life.into_iter().map(|(_, f)| f).collect::<Result<Vec<_>>>()?;
+    if let Some(first) = last.first().filter(|f| f.header.number != starts_at) {
+        return Err(missing(options, starts_at, first.header.number));
+    }
+    Ok(Lives { closed, last })
+}
+
+fn missing(options: &LogOptions, number: u32, next: u32) -> Error {
+    corrupt(&options.dir.join(segment_name(number)), 0, &format!("the file is missing, though segment {next} needs it"))
+}
+
+/// The segments' numbers go from `first` up without gap, and to `last` if that is given.
+fn check_numbers(options: &LogOptions, segments: &[SegmentFile], first: u32, last: Option<u32>) -> Result<()> {
+    let mut expected = first;
+    for segment in segments {
+        if segment.header.number != expected {
+            return Err(missing(options, expected, segment.header.number));
+        }
+        expected = expected.saturating_add(1);
+    }
+    match last {
+        Some(last) if expected <= last => Err(missing(options, expected, last.saturating_add(1))),
+        _ => Ok(()),
+    }
+}
+
+/// State of the walk over all lives.
+struct Walk<'a> {
+    apply: &'a mut dyn FnMut(&Record<'_>) -> Result<()>,
+    progress: Progress<'a>,
+    buffer: Buffer,
+    /// Last number seen; None before the first record of the log.
+    last: Option<u64>,
+    max_tick: u64,
+    max_generation: u32,
+    /// Largest `durable_below` of the life.
+    mark: u64,
+    facts: RecoveryFacts,
+}
+
+impl Walk<'_> {
+    /// Walks one segment up to `limit`, or to the first position without a valid record. Returns that position; None: everything up to `limit` is valid.
+    fn segment(&mut self, segment: &SegmentFile, limit: u32) -> Result<Option<(u32, Stop)>> {
+        let mut offset = SEGMENT_HEADER_BYTES;
+        while offset < limit {
+            let (record, length) = match segment.step(&mut self.buffer, offset, self.last, &mut self.progress)? {
+                Step::Record(record, length) => (record, length),
+                Step::Stop(stop) => return Ok(Some((offset, stop))),
+            };
+            if length > limit - offset {
+                return Ok(Some((offset, Stop::Bad("the record reaches beyond the end that the next life has noted"))));
+            }
+            self.mark = self.mark.max(record.durable_below);
+            self.last = record.number.or(self.last);
+            self.facts.bytes += length as u64;
+            if record.kind != RecordKind::Pad {
+                self.max_tick = self.max_tick.max(record.tick);
+                self.max_generation = self.max_generation.max(record.generation);
+                self.facts.records += 1;
+                let position = LogPosition::new(segment.header.number, offset);
+                let record = Record::decode(record, position).map_err(|what| corrupt(&segment.path, offset, what))?;
+                (self.apply)(&record)?;
+            }
+            offset += length;
+        }
+        Ok(None)
+    }
+
+    /// A life that ended: all of it is there, up to its seal.
+    fn closed_life(&mut self, segments: &[SegmentFile], seal: Seal) -> Result<()> {
+        for segment in segments {
+            let limit = if segment.header.number == seal.segment { seal.offset } else { segment.len };
+            if limit > segment.len {
+                return Err(corrupt(&segment.path, segment.len, &format!("the file is cut short: the log went on to {limit}")));
+            }
+            if let Some((offset, stop)) = self.segment(segment, limit)? {
+                let what = format!("{} before the end of that log, segment {} offset {}", describe(stop), seal.segment, seal.offset);
+                return Err(corrupt(&segment.path, offset, &what));
+            }
+            self.progress.before += segment.len as u64;
+        }
+        if let (Some(last), Some(segment)) = (self.last, segments.last())
+            && last > seal.number
+        {
+            let what = format!("record {last} is above the last number that the next life has noted, {}", seal.number);
+            return Err(corrupt(&segment.path, seal.offset, &what));
+        }
+        self.last = Some(self.last.unwrap_or(0).max(seal.number));
+        Ok(())
+    }
+
+    /// The last life: finds its end and tells a torn tail from damage.
+    fn last_life(&mut self, segments: &[SegmentFile], options: &LogOptions) -> Result<()> {
+        let first = segments.first().map_or(0, |s| s.header.number);
+        let run = segments.iter().zip(first..).take_while(|(s, n)| s.header.number == *n).count();
+        if let (true, Some(behind)) = (self.facts.same_kernel, segments.get(run)) {
+            return Err(missing(options, first.saturating_add(run as u32), behind.header.number));
+        }
+        // Walk to the first position without a valid record.
+        let mut end = None;
+        for (i, segment) in segments.iter().enumerate().take(run) {
+            let stop = self.segment(segment, segment.len)?;
+            let at_last = i + 1 == run;
+            if stop.is_some() || at_last {
+                let (offset, stop) = stop.unwrap_or((segment.len, Stop::Nothing));
+                end = Some((i, offset, stop));
+                break;
+            }
+            self.progress.before += segment.len as u64;
+        }
+        let Some((at, offset, stop)) = end else { return Ok(()) };
+        let beyond = self.behind(segments, at, offset)?;
+
+        let Some(segment) = segments.get(at) else { return Ok(()) };
+        let position = LogPosition::new(segment.header.number, offset);
+        const HINT: &str = "; if the device lost power without this machine rebooting, open with recovery=power_cut";
+        if position.0 < self.mark {
+            let mark = LogPosition(self.mark);
+            let what = format!("{}, though the log was synced up to segment {} offset {}", describe(stop), mark.segment(), mark.offset());
+            return Err(corrupt(&segment.path, offset, &what));
+        }
+        if self.facts.same_kernel && (matches!(stop, Stop::Bad(_)) || beyond.valid > 0) {
+            let what = format!("{}, {} whole records follow, and the machine has not rebooted since{HINT}", describe(stop), beyond.valid);
+            return Err(corrupt(&segment.path, offset, &what));
+        }
+        self.facts.end = position;
+        self.facts.cut_bytes = beyond.bytes;
+        self.facts.valid_beyond_cut = beyond.valid;
+        self.facts.cut_tails = u64::from(beyond.bytes > 0);
+        Ok(())
+    }
+
+    /// What lies behind the end: the rest of its segment, and all segments after it.
+    fn behind(&mut self, segments: &[SegmentFile], at: usize, offset: u32) -> Result<Behind> {
+        let mut behind = Behind::default();
+        for (i, segment) in segments.iter().enumerate().skip(at) {
+            let end = if i == at { offset } else { SEGMENT_HEADER_BYTES };
+            // The word at the end itself is known not to start a valid record.
+            let from = if i == at { offset.saturating_add(8) } else { SEGMENT_HEADER_BYTES };
+            let found = segment.resync(&mut self.buffer, from, &mut self.progress)?;
+            behind.valid += found.valid;
+            self.mark = self.mark.max(found.mark);
+            let first_word = if i == at && !segment.is_zero_at(&mut self.buffer, offset, &mut self.progress)? { end + 8 } else { end };
+            behind.bytes += found.nonzero_end.max(first_word).saturating_sub(end) as u64;
+            self.progress.before += segment.len as u64;
+        }
+        Ok(behind)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Behind {
+    valid: u64,
+    bytes: u64,
+}
+
+fn describe(stop: Stop) -> &'static str {
+    match stop {
+        Stop::Nothing => "no record",
+        Stop::Unfinished => "an unfinished record",
+        Stop::Bad(what) => what,
+    }
+}
+
+/// Writes the segment's bytes between mark and end again with themselves and syncs it. After a failed sync the kernel counts pages as clean that never reached the
+/// disk: only writing makes them dirty again.
+fn make_durable(segment: &SegmentFile, mark: LogPosition, end: LogPosition, read_only: bool) -> Result<()> {
+    let number = segment.header.number;
+    if number < mark.segment() || number > end.segment() {
+        return Ok(());
+    }
+    let what = |e: &std::io::Error| Error::io(format!("make log segment {} durable", segment.path.display()), e);
+    let from = if number == mark.segment() { mark.offset() } else { 0 };
+    let to = if number == end.segment() { end.offset() } else { segment.len };
+    if !read_only {
+        let mut piece = vec![0u8; 1 << 20];
+        let mut at = from as u64;
+        while at < to as u64 {
+            let n = (to as u64 - at).min(piece.len() as u64) as usize;
+            let part = piece.get_mut(..n).unwrap_or_default();
+            segment.file.read_exact_at(part, at).and_then(|()| segment.file.write_all_at(part, at)).map_err(|e| what(&e))?;
+            at += n as u64;
+        }
+    }
+    segment.file.sync_data().map_err(|e| what(&e))
+}
