@@ -3,4 +3,5 @@
 
 mod header;
 mod symbols;
+mod tidy;
 mod verbs;
