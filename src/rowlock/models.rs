@@ -3,7 +3,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::table::Flaw;
+use super::flaw::Flaw;
 use super::{LockError, LockScratch, RowLockTable};
 use crate::clock::Timeout;
 use crate::ids::{RowHash, Tick};

@@ -14,9 +14,10 @@
 #![forbid(unsafe_code)]
 
 use super::bucket::{Held, LANES, Lane, Place};
+use super::flaw::Flaw;
 use super::locks::LockError;
 use super::parking::{Found, Parked, SPIN_ROUNDS, Wake};
-use super::table::{Attempt, Flaw, RowLockTable};
+use super::table::{Attempt, RowLockTable};
 use crate::clock::Timeout;
 use crate::sync::{AtomicU64, Ordering, spin_loop};
 
