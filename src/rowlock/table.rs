@@ -20,7 +20,7 @@ use crossbeam_utils::CachePadded;
 
 /// The lock table of one region.
 pub struct RowLockTable {
-    buckets: Box<[Bucket]>,
+    pub(super) buckets: Box<[Bucket]>,
     // The bucket is the hash shifted right by this; 64 where there is one bucket.
     shift: u32,
     // Written by close and reopen only.
@@ -127,10 +127,6 @@ impl RowLockTable {
         }
     }
 
-    pub(super) fn buckets(&self) -> &[Bucket] {
-        &self.buckets
-    }
-
     #[inline]
     pub(super) fn place(&self, held: Held) -> Place<'_> {
         let bucket = &self.buckets[held.bucket as usize];
@@ -210,7 +206,7 @@ impl RowLockTable {
         // Relaxed, here and below: the list, the floor and free entries are guarded by the latch.
         let first = bucket.overflow.load(Ordering::Relaxed);
         if first != 0
-            && let Some(attempt) = self.attempt_listed(index, bucket, hash, first)
+            && let Some(attempt) = self.attempt_listed(index, hash, first)
         {
             unlatch(bucket);
             return attempt;
@@ -260,7 +256,7 @@ impl RowLockTable {
 
     /// Under the latch: looks for the row among the bucket's overflow nodes.
     #[cold]
-    fn attempt_listed(&self, index: u32, _latched: &Bucket, hash: u64, first: u32) -> Option<Attempt> {
+    fn attempt_listed(&self, index: u32, hash: u64, first: u32) -> Option<Attempt> {
         let mut next = first;
         while next != 0 {
             let node = self.nodes.get(next - 1);

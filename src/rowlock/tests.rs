@@ -44,7 +44,7 @@ fn assert_idle(table: &RowLockTable) {
     let s = table.stats();
     assert_eq!((s.held_now, s.waiting_now), (0, 0));
     assert_eq!(table.nodes.in_use(), 0, "overflow nodes stayed behind");
-    for b in table.buckets() {
+    for b in &table.buckets {
         assert_eq!(b.overflow.load(Ordering::Relaxed), 0);
         // Latch and both lanes are clear: only the version is left.
         assert_eq!(b.word.load(Ordering::Relaxed) % super::bucket::VERSION_ONE, 0);

@@ -173,7 +173,7 @@ impl RowLockTable {
                 self.lot.unpark_all(key, Wake::Closed);
             }
         };
-        for bucket in self.buckets() {
+        for bucket in &self.buckets {
             for (n, entry) in (0..LANES).zip(&bucket.entries) {
                 wake(&bucket.word, Lane::new(n), std::ptr::from_ref(entry).addr());
             }
