@@ -1,6 +1,5 @@
-//! Tests from outside, one binary: linking many would cost more than running them.
-#![allow(missing_docs)]
-
-mod header;
-mod symbols;
+//! One binary for all integration tests: fewer links, one place for helpers.
+#[path = "../common/mod.rs"]
+mod common;
+mod crash;
 mod verbs;
