@@ -357,9 +357,9 @@ impl Keeper {
         Some((number, bytes, reuse))
     }
 
-    /// Takes back and removes what is prepared and not used yet.
+    /// Takes back and removes what is prepared and not used yet. The last one first: a crash in between must not leave a gap in the numbers, which is damage.
     fn discard_prepared(&self, shop: &Workshop, appender: &Appender) {
-        for segment in appender.take_prepared().into_iter().flatten() {
+        for segment in appender.take_prepared().into_iter().flatten().rev() {
             let mut files = self.files();
             files.live.retain(|f| f.number != segment.number);
             files.next_number = files.next_number.min(segment.number);
