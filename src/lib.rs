@@ -6,6 +6,12 @@
 #[expect(unsafe_code, reason = "the C interface: the only room that sees callers' pointers")]
 pub mod ffi;
 
+// The part of the C interface that threads race on, alone, for loom.
+#[cfg(all(test, loom))]
+#[expect(unsafe_code, reason = "loom's cells")]
+#[path = "ffi/handle/protocol.rs"]
+mod ffi_handle_protocol;
+
 #[cfg(not(loom))]
 pub mod region;
 

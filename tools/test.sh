@@ -27,8 +27,8 @@ step_integration() { cargo test --quiet --test it --features test-hooks; }
 step_doc() { cargo test --quiet --doc; }
 step_loom() { tools/loom.sh; }
 step_release() { cargo build --release; }
-step_c() { LIBREGION_DIR="$LIB" c_tests/run.sh; }
-step_c_sanitized() { LIBREGION_DIR="$LIB" SANITIZE=1 c_tests/run.sh; }
+step_c() { REGION_LIB_DIR="$LIB" c_tests/run.sh; }
+step_c_sanitized() { REGION_LIB_DIR="$LIB" SANITIZE=1 c_tests/run.sh; }
 step_python() { LIBREGION_PATH="$LIB/libregion.so" tools/python_tests.sh; }
 step_kill() { tools/kill.sh 200; }
 step_demo() { tools/demo.sh; }

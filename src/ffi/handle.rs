@@ -22,6 +22,8 @@
 //! who sees OPEN after having named the block may use the object until it clears the name. H3: who clears a name and then sees CLOSED
 //! tries to free. *Threads*: all.
 
+mod protocol;
+
 use crate::error::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use std::cell::Cell;
@@ -66,6 +68,13 @@ struct Block {
     next: AtomicU32,
 }
 const _: () = assert!(size_of::<Block>() == 64);
+
+impl Block {
+    /// What a thread's word says that uses it.
+    fn name(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+}
 
 /// The usable part of the range. Written under the slab's lock, `BYTES` last (Release, pairs with the Acquire in `block_of`).
 static BASE: AtomicUsize = AtomicUsize::new(0);
@@ -204,8 +213,9 @@ struct Place {
 }
 
 impl Place {
+    /// Names the block; answers also its word as it is then.
     #[inline]
-    fn take(block: &'static Block) -> Self {
+    fn take(block: &'static Block) -> (Self, u64) {
         // SAFETY: words are never freed.
         let users = match unsafe { MINE.get().as_ref() } {
             Some(users) => users,
@@ -214,29 +224,32 @@ impl Place {
         // Relaxed: only this thread writes it.
         let depth = users.depth.load(Ordering::Relaxed);
         users.depth.store(depth + 1, Ordering::Relaxed);
-        match users.blocks.get(depth) {
-            // Relaxed: ordered by the fence below.
-            Some(word) => word.store(std::ptr::from_ref(block).addr(), Ordering::Relaxed),
-            // SeqCst: ordered before the load of the block's word, as the fence does for the others.
-            None => _ = block.crowd.fetch_add(1, Ordering::SeqCst),
-        }
-        light_fence();
-        Self { block, users, depth }
+        let word = match users.blocks.get(depth) {
+            Some(name) => protocol::announce(name, block.name(), &block.word, light_fence),
+            None => {
+                // SeqCst: ordered before the load of the block's word, as the fence does for names.
+                block.crowd.fetch_add(1, Ordering::SeqCst);
+                light_fence();
+                block.word.load(Ordering::Acquire)
+            }
+        };
+        (Self { block, users, depth }, word)
     }
 }
 
 impl Drop for Place {
     #[inline]
     fn drop(&mut self) {
-        match self.users.blocks.get(self.depth) {
-            // Release: what the call did to the object happens before its end, see the Acquire in `is_used`.
-            Some(word) => word.store(0, Ordering::Release),
-            None => _ = self.block.crowd.fetch_sub(1, Ordering::SeqCst),
-        }
         self.users.depth.store(self.depth, Ordering::Relaxed);
-        light_fence();
-        // Relaxed: a closer that missed our clearing has a word that we cannot miss (H3); `reclaim` looks again under the lock.
-        if self.block.word.load(Ordering::Relaxed) & STATE_MASK == CLOSED {
+        let word = match self.users.blocks.get(self.depth) {
+            Some(name) => protocol::leave(name, &self.block.word, light_fence),
+            None => {
+                self.block.crowd.fetch_sub(1, Ordering::SeqCst);
+                light_fence();
+                self.block.word.load(Ordering::Relaxed)
+            }
+        };
+        if word & STATE_MASK == CLOSED {
             reclaim(self.block);
         }
     }
@@ -248,9 +261,7 @@ pub(super) fn enter<'a, T: Object>(handle: *const T::C) -> std::result::Result<E
     let Some(block) = block_of(handle) else {
         return Err(if handle.is_null() { Refused::Null } else { Refused::Foreign });
     };
-    let place = Place::take(block);
-    // Acquire: pairs with the Release in `create`, which wrote the object before.
-    let word = block.word.load(Ordering::Acquire);
+    let (place, word) = Place::take(block);
     if word != T::KIND | OPEN {
         return Err(if word == T::KIND | CLOSED { Refused::Closed } else { Refused::Foreign });
     }
@@ -270,7 +281,7 @@ pub(super) fn create<T: Object>(object: T) -> Result<*mut T::C> {
     };
     block.object.store(Box::into_raw(Box::new(object)).cast(), Ordering::Relaxed);
     block.free.store(free as *mut (), Ordering::Relaxed);
-    // Release: pairs with the Acquire in `enter`.
+    // Release: pairs with the Acquire in `announce`.
     block.word.store(T::KIND | OPEN, Ordering::Release);
     Ok(std::ptr::from_ref(block).cast_mut().cast())
 }
@@ -285,7 +296,7 @@ pub(super) fn close<T: Object>(handle: *const T::C) {
 }
 
 fn mark_closed<T: Object>(block: &Block) -> bool {
-    block.word.compare_exchange(T::KIND | OPEN, T::KIND | CLOSED, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    protocol::close(&block.word, T::KIND | OPEN, T::KIND | CLOSED)
 }
 
 /// Frees the object of a closed block if nobody uses it. Whoever uses it will come here when it leaves.
@@ -305,8 +316,7 @@ fn take_and_drop(block: &'static Block) {
         if !closed || object.is_null() {
             return;
         }
-        heavy_fence();
-        if is_used(block) {
+        if !is_free(block) {
             return;
         }
         block.object.store(null_mut(), Ordering::Relaxed);
@@ -318,22 +328,18 @@ fn take_and_drop(block: &'static Block) {
     free(object);
 }
 
-fn is_used(block: &Block) -> bool {
-    if block.crowd.load(Ordering::SeqCst) > 0 {
-        return true;
-    }
-    let address = std::ptr::from_ref(block).addr();
-    // Acquire: pairs with the Release that put the words on the list.
-    let mut at = USERS.load(Ordering::Acquire);
-    // SAFETY: words are never freed.
-    while let Some(users) = unsafe { at.as_ref() } {
-        // Acquire: pairs with the Release of a call that left: its use of the object happens before the object is freed.
-        if users.blocks.iter().any(|w| w.load(Ordering::Acquire) == address) {
-            return true;
-        }
-        at = users.next.load(Ordering::Relaxed);
-    }
-    false
+/// True if no call is in the block.
+fn is_free(block: &Block) -> bool {
+    // The list's head is read at the first step, so behind the fence: a thread that joins later sees the block closed.
+    let mut at: Option<&Users> = None;
+    let users = std::iter::from_fn(|| {
+        // Acquire: pairs with the Release in `join`.
+        let next = at.map_or_else(|| USERS.load(Ordering::Acquire), |users| users.next.load(Ordering::Relaxed));
+        // SAFETY: words are never freed.
+        at = unsafe { next.as_ref() };
+        at
+    });
+    protocol::is_free(users.flat_map(|u| u.blocks.iter()), block.name(), heavy_fence) && block.crowd.load(Ordering::SeqCst) == 0
 }
 
 /// This thread's first call: takes words that an ended thread left, or makes new ones.
@@ -425,7 +431,8 @@ impl Slab {
         {
             // SAFETY: a system call without pointers.
             let rc = unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) };
-            ASYMMETRIC.store(rc == 0, Ordering::Relaxed);
+            let forbidden = cfg!(test) && std::env::var_os("REGION_TEST_NO_MEMBARRIER").is_some();
+            ASYMMETRIC.store(rc == 0 && !forbidden, Ordering::Relaxed);
         }
         let mut bytes = RANGE_BYTES;
         while bytes >= RANGE_BYTES_MIN {
@@ -443,7 +450,7 @@ impl Slab {
     }
     /// Into quarantine, at its end.
     fn push(&mut self, block: &'static Block) {
-        let index = (std::ptr::from_ref(block).addr() - BASE.load(Ordering::Relaxed)) / size_of::<Block>();
+        let index = (block.name() - BASE.load(Ordering::Relaxed)) / size_of::<Block>();
         let link = index as u32 + 1;
         block.next.store(0, Ordering::Relaxed);
         match (self.last as usize).checked_sub(1).and_then(|last| self.block(last)) {
@@ -464,3 +471,6 @@ impl Slab {
         Some(block)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,3 +32,6 @@ mod sized;
 pub mod status;
 pub mod version;
 pub mod write;
+
+#[cfg(test)]
+mod tests;

@@ -367,13 +367,13 @@ pub(super) struct Write<'a> {
 
 impl<'a> Write<'a> {
     #[inline]
-    pub(super) fn read(caller: Caller<'a>, p: *const region_write_options_t) -> Result<Self> {
+    pub(super) fn given(caller: Caller<'a>, p: *const region_write_options_t) -> Result<Self> {
         if p.is_null() {
             return Ok(Self { options: WriteOptions::DEFAULT, info: std::ptr::null_mut(), caller });
         }
-        Self::read_given(caller, p)
+        Self::not_null(caller, p)
     }
-    fn read_given(caller: Caller<'a>, p: *const region_write_options_t) -> Result<Self> {
+    fn not_null(caller: Caller<'a>, p: *const region_write_options_t) -> Result<Self> {
         let Some(o) = read_sized(caller, p, "opts")? else {
             return Ok(Self { options: WriteOptions::DEFAULT, info: std::ptr::null_mut(), caller });
         };
@@ -414,7 +414,7 @@ pub(super) struct Read {
 
 impl Read {
     #[inline]
-    pub(super) fn read(c: Caller<'_>, p: *const region_read_options_t) -> Result<Self> {
+    pub(super) fn given(c: Caller<'_>, p: *const region_read_options_t) -> Result<Self> {
         let Some(o) = read_sized(c, p, "opts")? else {
             return Ok(Self { options: ReadOptions::DEFAULT, entered: None });
         };

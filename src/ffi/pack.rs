@@ -370,3 +370,6 @@ impl<'a> PackedCell<'a> {
         Some((cell, len))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -96,7 +96,7 @@ pub unsafe extern "C" fn region_get(
             let mut value = value.cleared();
             c.write(val, value);
             let key = Key { family, row: c.bytes(row, row_len, "row")?, qual: c.bytes(qual, qual_len, "qual")? };
-            let read = Read::read(c, opts)?;
+            let read = Read::given(c, opts)?;
             let mut fill = Fill::new(c, &value)?;
             let found = open.region.get(read.snapshot(), &read.options, key, &mut fill)?;
             fill.finish(&mut value, found)?;
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn region_counter_get(
             c.write(value, 0);
             c.write(timestamp, 0);
             let key = Key { family, row: c.bytes(row, row_len, "row")?, qual: c.bytes(qual, qual_len, "qual")? };
-            let read = Read::read(c, opts)?;
+            let read = Read::given(c, opts)?;
             match open.region.counter_get(read.snapshot(), &read.options, key)? {
                 None => Ok(Outcome::of(code::REGION_NOT_FOUND)),
                 Some((found, ts)) => {
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn region_counter_get_packed(
     unsafe {
         guard::on::<Open>("region_counter_get_packed", r, err, |open, c| {
             let bytes = c.bytes(keys, keys_len, "keys")?;
-            let read = Read::read(c, opts)?;
+            let read = Read::given(c, opts)?;
             if n > 0 {
                 c.require(values, "values")?;
             }
@@ -219,7 +219,7 @@ pub unsafe extern "C" fn region_get_packed(
             c.write(used, 0);
             c.write(n_done, 0);
             let bytes = c.bytes(keys, keys_len, "keys")?;
-            let read = Read::read(c, opts)?;
+            let read = Read::given(c, opts)?;
             let page = c.buffer(page, cap, "page")?;
             c.require(used, "used")?;
             c.require(n_done, "n_done")?;
@@ -297,7 +297,7 @@ pub unsafe extern "C" fn region_get_row(
             c.write(used, 0);
             c.write(n_cells, 0);
             c.bytes(row, row_len, "row")?;
-            Read::read(c, opts)?;
+            Read::given(c, opts)?;
             self::columns(c, columns, n_columns, column_size, "columns")?;
             c.buffer(page, cap, "page")?;
             c.require(used, "used")?;

@@ -404,7 +404,7 @@ pub unsafe extern "C" fn region_scanner_open(
         guard::on::<Open>("region_scanner_open", r, err, |open, c| {
             c.write(out, std::ptr::null_mut());
             c.require(out, "out")?;
-            let read = Read::read(c, opts)?;
+            let read = Read::given(c, opts)?;
             let given = read_sized(c, scan, "scan")?.unwrap_or_else(sized::zeroed);
             known_bits(given.flags, ScanSpec::FLAGS_ALL, "scan.flags")?;
             let columns = columns(c, given.columns, given.n_columns, given.column_size, "scan.columns")?;

@@ -131,7 +131,7 @@ impl<'a, P: Plain> Elements<'a, P> {
             if size < least || size > SIZE_MAX || !size.is_multiple_of(8) {
                 return Err(bad_size(name, size, least));
             }
-            caller.bytes(base.cast(), len.checked_mul(size).unwrap_or(usize::MAX), name)?;
+            caller.bytes(base.cast(), len.saturating_mul(size), name)?;
         }
         Ok(Self { caller, base, len, size, least, name })
     }

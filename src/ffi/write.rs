@@ -195,7 +195,7 @@ pub unsafe extern "C" fn region_increment(
         guard::on::<Open>("region_increment", r, err, |open, c| {
             let result = (|| {
                 let (row, qual) = (c.bytes(row, row_len, "row")?, c.bytes(qual, qual_len, "qual")?);
-                let write = Write::read(c, opts)?;
+                let write = Write::given(c, opts)?;
                 let mut info = CommitInfo::default();
                 let counted = open.region.increment(row, family, qual, delta, &write.options, &mut info)?;
                 write.tell(&info)?;
@@ -255,7 +255,7 @@ pub unsafe extern "C" fn region_increment_row(
     unsafe {
         guard::on::<Open>("region_increment_row", r, err, |open, c| {
             let row = c.bytes(row, row_len, "row")?;
-            let write = Write::read(c, opts)?;
+            let write = Write::given(c, opts)?;
             let columns = Columns(Elements::new(c, cols, n, col_size, INC_COL_BYTES_FIRST, "cols")?);
             for i in 0..n {
                 let one = columns.0.get(i).and_then(|col| {
@@ -369,7 +369,7 @@ pub unsafe extern "C" fn region_increment_packed(
     unsafe {
         guard::on::<Open>("region_increment_packed", r, err, |open, c| {
             let bytes = c.bytes(incs, incs_len, "incs")?;
-            let write = Write::read(c, opts)?;
+            let write = Write::given(c, opts)?;
             with_notes(|notes| {
                 let incs = PackedIncrements::parse(bytes, n, notes);
                 // An n that the buffer cannot hold says nothing about the length of results.
@@ -434,7 +434,7 @@ pub unsafe extern "C" fn region_batch_mutate(
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
         guard::on::<Open>("region_batch_mutate", r, err, |open, c| {
-            let write = Write::read(c, opts)?;
+            let write = Write::given(c, opts)?;
             let ops = Array(Elements::new(c, ops, n, op_size, MUTATION_BYTES_FIRST, "ops")?);
             let mut results = Results::new(c, results, n, result_size)?;
             for i in 0..n {
@@ -464,7 +464,7 @@ pub unsafe extern "C" fn region_batch_mutate_packed(
     unsafe {
         guard::on::<Open>("region_batch_mutate_packed", r, err, |open, c| {
             let bytes = c.bytes(ops, ops_len, "ops")?;
-            let write = Write::read(c, opts)?;
+            let write = Write::given(c, opts)?;
             with_notes(|notes| {
                 let ops = PackedOps::parse(bytes, n, notes);
                 let known = if n <= bytes.len() / 40 { n } else { 0 };
@@ -504,7 +504,7 @@ pub unsafe extern "C" fn region_put(
         guard::on::<Open>("region_put", r, err, |open, c| {
             let (row, qual) = (c.bytes(row, row_len, "row")?, c.bytes(qual, qual_len, "qual")?);
             let value = c.bytes(value, value_len, "value")?;
-            let write = Write::read(c, opts)?;
+            let write = Write::given(c, opts)?;
             let mut info = CommitInfo::default();
             open.region.put(row, family, qual, value, &write.options, &mut info)?;
             write.tell(&info)?;
@@ -533,7 +533,7 @@ pub unsafe extern "C" fn region_delete(
     unsafe {
         guard::on::<Open>("region_delete", r, err, |open, c| {
             let (row, qual) = (c.bytes(row, row_len, "row")?, c.bytes(qual, qual_len, "qual")?);
-            let write = Write::read(c, opts)?;
+            let write = Write::given(c, opts)?;
             let op = if op == 0 { Op::Delete } else { mutation(op, 0, 0)? };
             if !matches!(op, Op::Delete | Op::DeleteVersion | Op::DeleteFamily | Op::DeleteFamilyVersion | Op::DeleteRow) {
                 return Err(Error::new(ErrorKind::Invalid, "op: not one that deletes"));
@@ -572,7 +572,7 @@ pub unsafe extern "C" fn region_append(
             }
             let (row, qual) = (c.bytes(row, row_len, "row")?, c.bytes(qual, qual_len, "qual")?);
             let suffix = c.bytes(suffix, suffix_len, "suffix")?;
-            let write = Write::read(c, opts)?;
+            let write = Write::given(c, opts)?;
             let mut info = CommitInfo::default();
             let mut fill = value.as_ref().map(|v| Fill::new(c, v)).transpose()?;
             let sink = fill.as_mut().map(|f| f as _);

@@ -7,7 +7,7 @@ use crate::clock::{Timeout, monotonic_nanos};
 use crate::commit::Refusal;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
-use crate::ids::{ROW_BYTES_MAX, Tick};
+use crate::ids::{ROW_BYTES_MAX, TIMESTAMP_MAX, Tick};
 use crate::mslab::wait_for_memory;
 use crate::options::{Durability, WriteOptions};
 use crate::rowlock::LockError;
@@ -31,7 +31,7 @@ impl Inner {
         }
         self.state.health.check()?;
         let durability = o.durability.unwrap_or(self.durability);
-        if o.flags | o.timestamp as u32 | o.nonce as u32 | o.nonce_group as u32 != 0 {
+        if u64::from(o.flags) | o.timestamp | o.nonce | o.nonce_group != 0 {
             check_options(o)?;
         }
         Ok((call, WriteTerms { durability, timeout: Timeout::from_micros(o.timeout_us.unwrap_or(self.write_timeout_us)), flags: o.flags }))
@@ -125,6 +125,9 @@ impl Inner {
 fn check_options(o: &WriteOptions) -> Result<()> {
     if o.nonce != 0 || o.nonce_group != 0 {
         return fail!(Unsupported, "nonces are not offered by this version; leave nonce and nonce_group 0");
+    }
+    if o.timestamp > TIMESTAMP_MAX {
+        return fail!(Invalid, "timestamp {} is above 2^62", o.timestamp);
     }
     if o.timestamp != 0 {
         return fail!(Unsupported, "explicit timestamps are not offered by this version; leave timestamp 0");

@@ -41,6 +41,10 @@ impl Inner {
         let synced = self.state.log.as_ref().map_or(Ok(()), crate::wal::Log::close);
         self.lifecycle.finish_close();
         drop(self.dir_lock.lock().take());
+        match &synced {
+            Ok(()) => log::info!(target: "region", "closed {}", self.path.display()),
+            Err(e) => log::error!(target: "region", "closed {} with an error: {e}", self.path.display()),
+        }
         synced
     }
 

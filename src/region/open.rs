@@ -102,6 +102,8 @@ pub fn open(
     let slots = CommitSlots::new(Arc::clone(&health));
     let view = View { active: Arc::new(segment), sealed: Vec::new(), families: Arc::new(manifest.families.clone()) };
     let report = report(&recovered, &replayed, read_only, lock.is_none());
+    let (show, commits) = (path.display(), replayed.commits);
+    log::info!(target: "region", "opened {show}: {commits} commits replayed, {} torn tails cut", recovered.report.cut_tails);
     let policy =
         settings.tick_policy.unwrap_or(if manifest.tick_policy == TickPolicy::Wait as u8 { TickPolicy::Wait } else { TickPolicy::Advance });
     let state = State {

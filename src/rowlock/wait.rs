@@ -72,7 +72,6 @@ impl RowLockTable {
             }
             let place = self.place(held);
             if !self.announce(&place, hash, woken) {
-                spin_loop();
                 continue;
             }
             woken = false;
@@ -88,7 +87,7 @@ impl RowLockTable {
                 }
                 // Acquire: pairs with the Release in `close`.
                 Parked::Invalid if self.closed.load(Ordering::Acquire) => return Err(LockError::Closed),
-                Parked::Invalid => spin_loop(),
+                Parked::Invalid => {}
                 Parked::Closed => return Err(LockError::Closed),
                 Parked::TimedOut => return Err(LockError::Timeout),
             }

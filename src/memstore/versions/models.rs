@@ -553,7 +553,7 @@ fn restarted_without_second_cut_at_or_below_n_breaks() {
 }
 #[test]
 fn restarted_many_commits_holds() {
-    holds(2, || restarted(true, 4, true));
+    holds(1, || restarted(true, 4, true));
 }
 #[test]
 fn restarted_ignored_by_overwriting_breaks() {
