@@ -48,7 +48,10 @@ impl Health {
     /// The error that a refused call gets.
     #[cold]
     pub fn error(&self) -> Error {
-        Error::new(ErrorKind::Poisoned, format!("the region refuses writes since: {}; close and reopen it to find out what survived", self.reason()))
+        Error::new(
+            ErrorKind::Poisoned,
+            format!("the region refuses writes since: {}; close and reopen it to find out what survived", self.reason()),
+        )
     }
     /// Why it is poisoned; empty while healthy.
     pub fn reason(&self) -> String {

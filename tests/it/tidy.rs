@@ -165,14 +165,20 @@ fn files_stay_readable() {
 fn architecture_names_what_is_there() {
     let page = fs::read_to_string(root().join("docs/architecture.md")).expect("docs/architecture.md");
     let mut named = 0;
-    for word in page.split('`').filter(|w| w.starts_with("src/") || w.starts_with("docs/") || w.starts_with("include/") || w.starts_with("benches/")) {
+    for word in page
+        .split('`')
+        .filter(|w| w.starts_with("src/") || w.starts_with("docs/") || w.starts_with("include/") || w.starts_with("benches/"))
+    {
         assert!(root().join(word).exists(), "docs/architecture.md names {word}, which is not there");
         named += 1;
     }
     assert!(named > 15, "only {named} paths found");
     for (file, _) in sources().iter().filter(|(f, _)| f != "lib.rs") {
         let room = room_of(file);
-        assert!(page.contains(&format!("`{room}`")) || page.contains(&format!("src/{room}/")), "docs/architecture.md does not name the room {room}");
+        assert!(
+            page.contains(&format!("`{room}`")) || page.contains(&format!("src/{room}/")),
+            "docs/architecture.md does not name the room {room}"
+        );
     }
 }
 

@@ -407,3 +407,29 @@ fn dur_03_a_failed_append_poisons_a_full_disk_does_not() {
     let again = open(&env.image(), WalIo::Write);
     assert_eq!(inc(&again, b"r", 1, SyncWal).unwrap(), 3);
 }
+
+/// P-D3 over a disk in memory that gets full at every size: refused, retryable, nothing lost, reads go on, and everything works once space returns.
+#[test]
+fn a_full_disk_refuses_and_recovers() {
+    for io in IOS {
+        for pages in [0, 1, 5, 16, 17, 18, 40] {
+            let env = machine(12_121);
+            let region = open(&env, io);
+            wait_for_segments(&region, 3);
+            env.set_capacity(Some(env.used_bytes() + pages * 4_096));
+            let mut acked = 0;
+            let e = loop {
+                match put(&region, &key(0, acked), &[1; 5_000], SyncWal) {
+                    Ok(_) => acked += 1,
+                    Err(e) => break e,
+                }
+            };
+            assert_eq!((e.kind(), e.is_retryable()), (ErrorKind::NoSpace, true), "{io:?} {pages}: {e}");
+            assert_eq!(content(&region).len(), acked);
+            assert_eq!(content(&open_with(&env.image(), read_only(io)).unwrap()).len(), acked);
+            env.set_capacity(None);
+            put(&region, b"after", b"v", FsyncWal).unwrap_or_else(|e| panic!("{io:?} {pages}: space is there again: {e}"));
+            assert_eq!(content(&open(&env.power_cut_keeping_nothing(), io)).len(), acked + 1);
+        }
+    }
+}

@@ -208,8 +208,12 @@ fn script(seed: u64) -> Vec<Step> {
             // Half of an atomic batch that skips the log would be no news after a crash: none of it is there.
             2 => Step::Batch { delta: 1 + rng.below(9) as i64, level },
             3 => Step::Delete { row, level },
-            _ => Step::Put { row, len: 1 + rng.below(30_000) as usize, level },
+            _ => Step::Put { row, len: 1 + rng.below(12_000) as usize, level },
         });
+        // Large enough for the log to roll, whatever was drawn.
+        if i % 8 == 3 {
+            steps.push(Step::Put { row, len: 30_000, level: [SyncWal, FsyncWal][i / 8 % 2] });
+        }
         if i == 14 {
             steps.push(Step::Reopen);
         }
