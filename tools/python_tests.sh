@@ -16,5 +16,5 @@ venv=$target/python-venv
 
 cd bindings/python
 "$venv/bin/python" generate.py --check
-"$venv/bin/mypy" --strict --cache-dir "$target/mypy" libregion
+"$venv/bin/mypy" --strict --cache-dir "$target/mypy" libregion tests generate.py
 exec "$venv/bin/python" -X dev -m pytest -q -p no:cacheprovider "$@"

@@ -9,7 +9,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class Hook(BuildHookInterface):  # type: ignore[type-arg]
+class Hook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         library = os.environ.get("LIBREGION_PATH")
         if not library:
