@@ -20,7 +20,7 @@ use std::io;
 use std::time::Duration;
 
 /// Re-populated behind the log's end after a sync, which has write-protected those pages: at least this, and twice what the last sync covered.
-const REPOPULATE_BYTES: u32 = 64 << 10;
+const REPOPULATE_BYTES: u32 = 16 << 10;
 const REPOPULATE_BYTES_MAX: u32 = 512 << 10;
 
 /// The write-ahead log of one open region.

@@ -2,6 +2,7 @@
 
 mod appending;
 mod formats;
+mod killing;
 mod recovery;
 mod sealing;
 mod space;
