@@ -125,7 +125,9 @@ fn lab_02_chunk_ids_are_unique() {
 
 #[test]
 fn lab_03_beyond_a_quarter_of_a_chunk_a_piece_gets_its_own_buffer() {
+    assert_eq!((pool(4096, MB).oversize_above(), pool(2 << 20, 4 * MB).oversize_above()), (2048, 512 << 10));
     let pool = pool(16 << 10, MB);
+    assert_eq!(pool.oversize_above(), 4096);
     let arena = arena(&pool);
     arena.alloc(pool.oversize_above(), 8, 0).unwrap();
     assert_eq!((pool.stats().in_use, pool.stats().oversize), (1, 0));
