@@ -271,7 +271,7 @@ impl Drop for Mount {
 
 fn run(program: &str, args: &[&str]) -> bool {
     let output = Command::new(program).args(args).output();
-    output.as_ref().map_or(false, |o| o.status.success())
+    output.is_ok_and(|o| o.status.success())
 }
 
 /// P-D3, BUG-60: the disk gets full under a region, mapped and written. Writes are refused with the right code, nothing acknowledged is lost, reads go on; a full disk

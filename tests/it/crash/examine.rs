@@ -171,7 +171,7 @@ impl Examiner {
         let bounds = Bounds { least: kept.max(if durable { all - 1 } else { 0 }), most: all };
         let cut = self.rng.next();
         let mut rng = Rng(cut);
-        let image = if cut % 4 == 0 { env.power_cut_keeping_nothing() } else { env.power_cut(&mut |_| rng.one_in(2)) };
+        let image = if cut.is_multiple_of(4) { env.power_cut_keeping_nothing() } else { env.power_cut(&mut |_| rng.one_in(2)) };
         let what = format!("{what}; second crash, power cut drawn from {cut}");
         let region = open_with(&image, options(self.io)).unwrap_or_else(|e| panic!("P-D2: {what}: {e:?}"));
         check(&next, &region, bounds, &what);

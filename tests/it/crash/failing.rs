@@ -152,7 +152,7 @@ fn bug_39_45_levels_side_by_side() {
         // Segments large enough that no background thread writes while a picture is taken but at their ends.
         o.config += ",seal_every_commits=100";
         let region = open_with(&env, o).unwrap();
-        let acked: Arc<Mutex<Vec<(Vec<u8>, Durability)>>> = Arc::default();
+        let acked = Arc::new(Mutex::new(Vec::<(Vec<u8>, Durability)>::new()));
         let pictures: Arc<Mutex<Vec<(MemEnv, usize)>>> = Arc::default();
         let appends = AtomicUsize::new(0);
         let (a, p, e) = (Arc::clone(&acked), Arc::clone(&pictures), env.clone());

@@ -48,19 +48,9 @@ fn bug_48_a_read_error_is_no_end_of_the_log() {
         assert!(nth > 4, "only {nth} reads");
         for fault in [Fault::Fail(4), Fault::Short(3, None), Fault::Short(4_097, None)] {
             let image = rows(300, WalIo::Mapped, 13_001);
-            let region = open_faulty(&image, Rule::new(Op::ReadAt, "wal.", 2, fault).from_then_on_for(20), o.clone()).unwrap();
+            let region = open_faulty(&image, Rule { times: 20, ..Rule::new(Op::ReadAt, "wal.", 2, fault) }, o.clone()).unwrap();
             assert_eq!(content(&region).len(), 300);
         }
-    }
-}
-
-trait For {
-    fn from_then_on_for(self, times: u64) -> Self;
-}
-impl For for Rule {
-    fn from_then_on_for(mut self, times: u64) -> Self {
-        self.times = times;
-        self
     }
 }
 

@@ -108,7 +108,7 @@ impl Watch for Recorder {
         if !on || offset < 4096 || bytes.len() < 16 || bytes[..8] == [0; 8] {
             return Vec::new();
         }
-        let mut cuts = vec![8, bytes.len() / 2 & !7, bytes.len() - 8];
+        let mut cuts = vec![8, (bytes.len() / 2) & !7, bytes.len() - 8];
         cuts.dedup();
         cuts
     }

@@ -161,7 +161,8 @@ pub struct Ledger {
 const BATCH_ROWS: [&[u8]; 4] = [b"b0", b"b1", b"b2", b"b3"];
 
 /// Operations of one atomic batch: row, qualifier, and what is added; None: deleted.
-struct Batch(Vec<(Vec<u8>, &'static [u8], Option<i64>)>);
+struct Batch(Vec<BatchOp>);
+type BatchOp = (Vec<u8>, &'static [u8], Option<i64>);
 impl Mutations for Batch {
     fn len(&self) -> usize {
         self.0.len()
