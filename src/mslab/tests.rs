@@ -62,7 +62,7 @@ fn lab_01_small_pieces_are_consecutive_and_a_full_chunk_is_followed_by_a_new_one
         let size = 1 + chance.below(60) as usize;
         let at = arena.alloc(size, 8, 0).unwrap().as_ptr() as usize;
         // No chunk header: the first piece lies at the chunk's beginning.
-        assert_eq!(at, *next.get_or_insert_with(|| at & !4095), "size {size}");
+        assert_eq!(at, *next.get_or_insert(at & !4095), "size {size}");
         next = Some(at + size.next_multiple_of(8));
     }
     assert_eq!(pool.stats().in_use, 1);

@@ -129,11 +129,17 @@ impl Workshop {
         })?;
         let numbered = self.segment_path(number);
         self.env.rename(&path, &numbered).map_err(|e| Error::io(format!("rename {} to {}", path.display(), numbered.display()), &e))?;
-        self.env.sync_dir(&self.options.dir).map_err(|e| Error::io(format!("sync directory {}", self.options.dir.display()), &e))?;
-        // Opened again under the name that it keeps: errors of the environment name it.
-        drop(file);
-        let file = self.env.open(&numbered, true).map_err(|e| Error::io(format!("open {}", numbered.display()), &e))?;
-        self.dress(file, &numbered, number, bytes, salt)
+        let numbered_and_open = || {
+            self.env.sync_dir(&self.options.dir).map_err(|e| Error::io(format!("sync directory {}", self.options.dir.display()), &e))?;
+            // Opened again under the name that it keeps: errors of the environment name it.
+            drop(file);
+            let file = self.env.open(&numbered, true).map_err(|e| Error::io(format!("open {}", numbered.display()), &e))?;
+            self.dress(file, &numbered, number, bytes, salt)
+        };
+        numbered_and_open().inspect_err(|_| {
+            // It has its number and nobody knows of it: once the segments before it are taken back, it would stand behind a gap.
+            self.remove(number);
+        })
     }
 
     fn fresh_file(&self, path: &Path, reuse: Option<u32>) -> Result<Box<dyn EnvFile>> {
@@ -202,11 +208,14 @@ impl Workshop {
         Ok(segment)
     }
 
-    fn remove(&self, number: u32) {
+    /// False: it is still there.
+    fn remove(&self, number: u32) -> bool {
         let path = self.segment_path(number);
-        if let Err(e) = self.env.remove(&path) {
+        let removed = self.env.remove(&path);
+        if let Err(e) = &removed {
             log::warn!(target: "region", "remove log segment {}: {e}", path.display());
         }
+        removed.is_ok()
     }
 }
 
@@ -357,14 +366,16 @@ impl Keeper {
         Some((number, bytes, reuse))
     }
 
-    /// Takes back and removes what is prepared and not used yet.
+    /// Takes back and removes what is prepared and not used yet. The last one first, and none below one that stays: a crash or an
+    /// error in between must not leave a gap in the numbers, which is damage.
     fn discard_prepared(&self, shop: &Workshop, appender: &Appender) {
-        for segment in appender.take_prepared().into_iter().flatten() {
+        let mut all_removed = true;
+        for segment in appender.take_prepared().into_iter().flatten().rev() {
             let mut files = self.files();
             files.live.retain(|f| f.number != segment.number);
             files.next_number = files.next_number.min(segment.number);
             drop(files);
-            shop.remove(segment.number);
+            all_removed = all_removed && shop.remove(segment.number);
         }
     }
 
