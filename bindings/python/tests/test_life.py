@@ -149,6 +149,18 @@ def test_progress_of_open_and_what_it_raises(path: Path) -> None:
         assert r.counter(b"row7", "cf", b"q") == 20
 
 
+def test_what_comes_after_the_last_callback_closes_the_region_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(watch: libregion.opening._Watch, call: Callable[[], int]) -> int:
+        rc = call()
+        watch.error = KeyboardInterrupt()
+        return rc
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(libregion.opening._Watch, "run", late)
+        libregion.open(path, families=["cf"])
+    libregion.open(path, create=False).close()
+
+
 def test_use_after_close(path: Path) -> None:
     r = libregion.open(path, families=["cf"])
     r.put(b"row", "cf", b"v", b"x")
