@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from ctypes import byref, c_void_p, sizeof
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Union, cast
 
 from . import _constants as c
 from ._call import error_of, give, take
@@ -63,7 +64,7 @@ class OpenOptions(TypedDict, total=False):
     config: str | Mapping[str, object]
     """The long tail, see describe()["settings"]."""
     progress: Callable[[Progress], object]
-    """Called during recovery, at least every 0.1 s; what it raises cancels, and comes out of open."""
+    """Called by another thread during recovery, at least every 0.1 s; what it raises cancels, and comes out of open."""
 
 
 _ENUMS = {
@@ -85,23 +86,50 @@ _PHASES = {
 
 
 class _Watch:
-    """The progress callback; it is always set, so that signals are seen during a long recovery."""
+    """The progress callback, and the call that is watched. `error`: what must be raised when the call is over."""
 
     def __init__(self, user: Callable[[Progress], object] | None) -> None:
         self.user = user
         self.error: BaseException | None = None
-        self.callback = region_progress_cb(self)
+        self.callback = region_progress_cb(self._progress)
 
-    def __call__(self, _ctx: object, p: Any) -> int:
+    def _progress(self, _ctx: object, p: Any) -> int:
         try:
-            if self.user is not None:
+            if self.error is None and self.user is not None:
                 raw = p.contents
                 self.user(Progress(_PHASES.get(raw.phase, str(raw.phase)), raw.done, raw.total))
-            return 0
         except BaseException as e:
             # It cannot pass through the library: cancel, and raise it behind.
             self.error = e
-            return 1
+        return 0 if self.error is None else 1
+
+    def run(self, call: Callable[[], int]) -> int:
+        """Makes the call so that signals are seen.
+
+        Only the main thread handles signals, before it goes on with Python code. In a callback that is before its first line,
+        where no `except` of ours can be, and ctypes drops the exception. So another thread makes the call.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return call()
+        done = threading.Event()
+        answer: list[int] = []
+
+        def work() -> None:
+            try:
+                answer.append(call())
+            except BaseException as e:
+                self.error = e
+            finally:
+                done.set()
+
+        threading.Thread(target=work, name="libregion-open", daemon=True).start()
+        while True:
+            try:
+                done.wait()
+                break
+            except BaseException as e:
+                self.error = e  # The next callback cancels.
+        return answer[0] if answer else c.E_INTERNAL
 
 
 def open(path: PathLike, families: Iterable[Family | str | bytes] = (), **options: Unpack[OpenOptions]) -> Region:
@@ -116,7 +144,7 @@ def open(path: PathLike, families: Iterable[Family | str | bytes] = (), **option
     o.progress = watch.callback
     out = c_void_p()
     s = take()
-    rc: int = lib.region_open(file, byref(o), byref(out), s.err_ref)
+    rc = watch.run(lambda: cast(int, lib.region_open(file, byref(o), byref(out), s.err_ref)))
     del kept
     if rc and watch.error is not None:
         raise watch.error

@@ -167,6 +167,11 @@ def test_a_scanner_ends_seeks_and_closes(r: Region) -> None:
         assert next(cells).row >= b"row0015"
         assert r.stats()["open_scanners"] == 1
     assert r.stats()["open_scanners"] == 0
+    # What its page still held is gone.
+    with r.scan() as ahead:
+        assert next(ahead).row == b"row0000"
+        ahead.seek(b"row0015")
+        assert next(ahead).row == b"row0015"
     # Closed before its end: that is not an end.
     with pytest.raises(libregion.Closed):
         next(cells)

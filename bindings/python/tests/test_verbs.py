@@ -268,6 +268,15 @@ def test_durability_and_waiting(r: Region) -> None:
         r.wait_durable(-1)
 
 
+def test_waiting_goes_on_after_a_slice(r: Region, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(libregion.region, "WAIT_SLICE", 0.0)
+    info = libregion.CommitInfo()
+    r.put(b"row", "cf", b"v", b"x", durability="async", info=info)
+    # Each slice ends in a timeout of its own until the background sync has come.
+    r.wait_durable(info, timeout=60)
+    assert r.stats()["durable_seq"] >= info.seq
+
+
 def test_a_nonce_counts_once_or_does_not_exist(r: Region) -> None:
     info = libregion.CommitInfo()
     try:
