@@ -23,8 +23,8 @@ static void *setter(void *arg) {
 }
 
 int main(void) {
-  static char buf[1 << 19];
-  size_t used, total = 0;
+  static char buf[1 << 16];
+  size_t used;
   uint64_t dropped;
   struct seen s;
   region_t *r;
@@ -53,28 +53,12 @@ int main(void) {
   CHECK(region_log_poll(buf, sizeof buf, &used, &dropped) == REGION_OK);
   CHECK(dropped == 0);
   CHECK(region_log_poll(buf, sizeof buf, &used, &dropped) == REGION_OK && used == 0);
-  /* The ring is bounded and counts what it lost. */
-  for (i = 0; i < 1500; i++) {
-    region_t *again = NULL;
-    char name[32];
-    snprintf(name, sizeof name, "ring%d", i % 8);
-    if (i < 8) {
-      again = new_region(name);
-    } else {
-      region_options_t o = options(0);
-      MUST(region_open(new_path(name), &o, &again, &E));
-    }
-    MUST(region_close(again, 0, 0, &E));
-  }
-  CHECK(region_log_poll(buf, sizeof buf, &used, &dropped) == REGION_OK);
-  for (i = 0; (size_t)i < used; i++) total += buf[i] == '\n';
-  CHECK(used <= 256 * 1024 && total <= 1024 && total > 100 && dropped > 0);
-  CHECK(region_log_poll(buf, sizeof buf, &used, &dropped) == REGION_OK && dropped == 0);
   /* Replaced while another thread logs. */
+  MUST(region_close(new_region("ring1"), 0, 0, &E));
   {
     pthread_t t;
     if (pthread_create(&t, NULL, setter, &s) != 0) return 2;
-    for (i = 0; i < 50; i++) {
+    for (i = 0; i < 20; i++) {
       region_t *again = NULL;
       region_options_t o = options(0);
       MUST(region_open(new_path("ring1"), &o, &again, &E));

@@ -270,3 +270,6 @@ pub unsafe extern "C" fn region_log_poll(buf: *mut c_void, cap: usize, used: *mu
 }
 
 const _: () = assert!(Level::Error as u32 == region_log_level::REGION_LOG_ERROR as u32 && Level::Trace as u32 == 5);
+
+#[cfg(test)]
+mod tests;
