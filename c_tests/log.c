@@ -2,17 +2,24 @@
 #include "test.h"
 
 struct seen {
-  int calls, opened;
+  int calls, good, inside_rc;
   region_t *inside;
+  pthread_t thread;
 };
 
 static void on_log(void *ctx, const region_log_record_t *rec) {
   struct seen *s = (struct seen *)ctx;
   s->calls++;
-  if (rec->struct_size == sizeof *rec && rec->level >= 1 && rec->level <= 5 && rec->unix_ns > 0 && rec->target.len > 0 && rec->message.len > 0) s->opened++;
-  /* Under no lock of the library: it may be called from here. */
-  if (s->inside != NULL) (void)!region_increment(s->inside, "log", 3, 1, "n", 1, 1, NULL, NULL, NULL);
-  region_log_set_callback(on_log, ctx, REGION_LOG_TRACE);
+  s->thread = pthread_self();
+  if (rec->struct_size == sizeof *rec && rec->level >= 1 && rec->level <= 5 && rec->unix_ns > 0 && rec->target.len > 0 && rec->message.len > 0) s->good++;
+  /* Under no lock of the library: it may be called from here, also for what logs. */
+  if (s->inside != NULL) {
+    region_t *other = NULL;
+    region_options_t o = options(REGION_OPEN_CREATE);
+    s->inside_rc = region_increment(s->inside, "log", 3, 1, "n", 1, 1, NULL, NULL, NULL);
+    if (region_open(new_path("from-callback"), &o, &other, NULL) == 0) (void)region_close(other, 0, 0, NULL);
+    region_log_set_callback(on_log, ctx, REGION_LOG_TRACE);
+  }
 }
 
 static void *setter(void *arg) {
@@ -33,11 +40,17 @@ int main(void) {
   CHECK(region_log_poll(buf, sizeof buf, &used, &dropped) == REGION_OK);
   CHECK(region_log_set_callback(on_log, &s, REGION_LOG_TRACE) == REGION_OK);
   r = new_region("log");
-  CHECK(s.calls > 0 && s.opened == s.calls);
-  s.inside = r;
-  MUST(region_close(r, 0, 0, &E));
-  s.inside = NULL;
+  /* Returns when all was told. */
   CHECK(region_log_set_callback(NULL, NULL, 0) == REGION_OK);
+  CHECK(s.calls > 0 && s.good == s.calls && !pthread_equal(s.thread, pthread_self()));
+  s.inside = r;
+  CHECK(region_log_set_callback(on_log, &s, REGION_LOG_INFO) == REGION_OK);
+  i = s.calls;
+  MUST(region_close(new_region("log1"), 0, 0, &E));
+  CHECK(region_log_set_callback(NULL, NULL, 0) == REGION_OK);
+  CHECK(s.calls > i && s.inside_rc == REGION_OK);
+  s.inside = NULL;
+  MUST(region_close(r, 0, 0, &E));
   i = s.calls;
   r = new_region("log2");
   CHECK(s.calls == i);
