@@ -157,12 +157,42 @@ fn best() {
     let s = RowCommitSequencer::new(clock, TickPolicy::Advance, 1_000_000_000);
     println!("\nbest of batches, ns per call");
     let line = |name: &str, nanos: f64| println!("{name:<40} {nanos:>6.1}");
-    line("counter alone", best_of_batches(&timer, || drop(black_box(timer.raw()))));
-    line("Instant::now", best_of_batches(&timer, || drop(black_box(Instant::now()))));
-    line("SystemClock ns", best_of_batches(&timer, || drop(black_box(clock.now()))));
-    line("SystemClock us", best_of_batches(&timer, || drop(black_box(micros.now()))));
-    line("monotonic_nanos", best_of_batches(&timer, || drop(black_box(region::clock::monotonic_nanos()))));
-    line("sequencer, one row", best_of_batches(&timer, || drop(black_box(s.next(black_box(Tick(1)))))));
+    line(
+        "counter alone",
+        best_of_batches(&timer, || {
+            black_box(timer.raw());
+        }),
+    );
+    line(
+        "Instant::now",
+        best_of_batches(&timer, || {
+            black_box(Instant::now());
+        }),
+    );
+    line(
+        "SystemClock ns",
+        best_of_batches(&timer, || {
+            black_box(clock.now());
+        }),
+    );
+    line(
+        "SystemClock us",
+        best_of_batches(&timer, || {
+            black_box(micros.now());
+        }),
+    );
+    line(
+        "monotonic_nanos",
+        best_of_batches(&timer, || {
+            black_box(region::clock::monotonic_nanos());
+        }),
+    );
+    line(
+        "sequencer, one row",
+        best_of_batches(&timer, || {
+            let _ = black_box(s.next(black_box(Tick(1))));
+        }),
+    );
     let mut last = Tick(0);
     let again = || {
         if let Step::Take(t) = s.next(last) {

@@ -130,15 +130,16 @@ impl Anchors {
         let next = ((current >> 1) + 1) << 1 | kind;
         let (old, new) = (&self.half[(current >> 1 & 1) as usize], &self.half[(next >> 1 & 1) as usize]);
         let passed = (count_now.wrapping_sub(old.count.load(Ordering::Relaxed)) as i64).max(0) as u64;
-        // The old slope is per count of the old counter: compare speeds (ns per true second), not slopes.
-        let old_slope = |l: &Line| l.slope.load(Ordering::Relaxed) as u128 * old.limit.load(Ordering::Relaxed) as u128;
-        let at = |l: &Line| l.base.load(Ordering::Relaxed).saturating_add(along(passed, l.slope.load(Ordering::Relaxed)));
         let counts = limit_of(slope);
+        // How far the old line gets in a PERIOD: of the same counter by the same counts, of another one by as many as it makes in that time.
+        let old_counts = if current & 1 == kind { counts } else { old.limit.load(Ordering::Relaxed) };
+        let old_speed = |l: &Line| l.slope.load(Ordering::Relaxed) as u128 * old_counts as u128;
+        let at = |l: &Line| l.base.load(Ordering::Relaxed).saturating_add(along(passed, l.slope.load(Ordering::Relaxed)));
         let line = |l: &Line, target: u64| {
             let (here, flat) = (at(l), slope - (slope >> FLAT_SHIFT));
             let ahead = here.saturating_sub(target).min(PERIOD / 2);
             let slope = (flat as u128 * (PERIOD - ahead) as u128 / PERIOD as u128) as u64;
-            let slower = old_slope(l).saturating_sub(slope as u128 * counts as u128);
+            let slower = old_speed(l).saturating_sub(slope as u128 * counts as u128);
             // `slower` is 2^32 * ns per PERIOD.
             let lift = (slower * HANDOVER as u128 / PERIOD as u128) >> 32;
             (target.max(here.saturating_add(lift as u64 + (lift > 0) as u64)), slope)

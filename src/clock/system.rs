@@ -74,6 +74,12 @@ struct Renewal {
 
 static CORE: OnceLock<Core> = OnceLock::new();
 
+/// For a test: (the time-stamp counter is to be used, it is in use).
+#[cfg(all(test, not(loom)))]
+pub(super) fn on_tsc() -> (bool, bool) {
+    (kernel_trusts_tsc(), core().anchors.kind() == TSC)
+}
+
 #[inline]
 fn core() -> &'static Core {
     CORE.get_or_init(Core::start)

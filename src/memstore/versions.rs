@@ -296,7 +296,8 @@ impl<'a> Versions<'a> {
                 // SAFETY: initialised when it was pushed; lives, by contract.
                 let dead = unsafe { dead.cell().as_ref() };
                 let head = self.head();
-                if !head.has(OUT_OF_ORDER) && !(head.starts_with(&dead.head) && dead.head.key_owned() <= old.key()) {
+                let still_first = head.starts_with(&dead.head) && dead.head.key_owned() <= old.key();
+                if !still_first && !head.has(OUT_OF_ORDER) {
                     self.chain.set_out_of_order();
                 }
                 dead.overwrite(old);

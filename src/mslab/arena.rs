@@ -149,7 +149,7 @@ impl Drop for Arena {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 impl Arena {
     /// How many chunks may be open.
     pub(super) fn width(&self) -> usize {

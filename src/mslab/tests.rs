@@ -62,7 +62,7 @@ fn lab_01_small_pieces_are_consecutive_and_a_full_chunk_is_followed_by_a_new_one
         let size = 1 + chance.below(60) as usize;
         let at = arena.alloc(size, 8, 0).unwrap().as_ptr() as usize;
         // No chunk header: the first piece lies at the chunk's beginning.
-        assert_eq!(at, *next.get_or_insert_with(|| at & !4095), "size {size}");
+        assert_eq!(at, *next.get_or_insert(at & !4095), "size {size}");
         next = Some(at + size.next_multiple_of(8));
     }
     assert_eq!(pool.stats().in_use, 1);
@@ -125,7 +125,9 @@ fn lab_02_chunk_ids_are_unique() {
 
 #[test]
 fn lab_03_beyond_a_quarter_of_a_chunk_a_piece_gets_its_own_buffer() {
+    assert_eq!((pool(4096, MB).oversize_above(), pool(2 << 20, 4 * MB).oversize_above()), (2048, 512 << 10));
     let pool = pool(16 << 10, MB);
+    assert_eq!(pool.oversize_above(), 4096);
     let arena = arena(&pool);
     arena.alloc(pool.oversize_above(), 8, 0).unwrap();
     assert_eq!((pool.stats().in_use, pool.stats().oversize), (1, 0));

@@ -280,6 +280,10 @@ impl Inner {
         let mut eval = Eval { inner: self, view, ops, rules, cells: &mut cells, group_start: 0, index: ColumnMap::default(), thread };
         let mut error = None;
         for group in groups.iter_mut() {
+            // Failed in an attempt before this one, and told so.
+            if matches!(group.outcome, Outcome::Counted) {
+                continue;
+            }
             let row = ops.get(group.ops.start).row;
             // With ATOMIC a later group of the same row continues its change.
             let continues = atomic && rows.last().is_some_and(|r: &RowChange<'_, '_>| r.row == row);

@@ -106,7 +106,8 @@ mod real {
                             (0..1 + (seed >> 60) % 4).map(|k| ((seed >> (20 + 8 * k)) % ROWS as u64) as usize).collect();
                         batch.sort_unstable();
                         batch.dedup();
-                        loop {
+                        for waits in 0.. {
+                            assert!(waits < 5_000, "T3: waits again and again");
                             let mut held: Vec<_> = batch.iter().map(|i| rows[*i].lock()).collect();
                             let last = held.iter().map(|row| row.last).max().unwrap();
                             match s.next(Tick(last)) {

@@ -97,8 +97,28 @@ mod tests {
     use crate::health::Health;
     use crate::ids::{Generation, LogPosition, Tick};
     use crate::sync::{Arc, thread};
+    use std::ops::Deref;
 
     const START: u32 = SEGMENT_HEADER_BYTES;
+
+    /// A reference to the model that is forgotten when loom stops a run: its objects cannot be dropped then.
+    #[derive(Clone)]
+    struct Hold(Option<std::sync::Arc<Model>>);
+
+    impl Deref for Hold {
+        type Target = Model;
+        fn deref(&self) -> &Model {
+            self.0.as_ref().expect("held until dropped")
+        }
+    }
+
+    impl Drop for Hold {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                std::mem::forget(self.0.take());
+            }
+        }
+    }
 
     struct Model {
         appender: Appender,
@@ -112,7 +132,7 @@ mod tests {
     }
 
     impl Model {
-        fn new(flaw: Flaw, records: usize, failures: u32) -> Arc<Self> {
+        fn new(flaw: Flaw, records: usize, failures: u32) -> Hold {
             let len = START + 48 * (records as u32 + 1);
             let segment = Segment::new(1, len, SaltCrc::new(1), Form::Model(ModelSegment::new(records, flaw)), len);
             let segment = Arc::new(segment);
@@ -120,7 +140,8 @@ mod tests {
             appender.flaw = flaw;
             let mut group = SyncGroup::new(0, 0, LogPosition::new(1, START), usize::MAX, 0);
             group.flaw = flaw;
-            Arc::new(Self { appender, segment, group, health: Health::new(), stable: AtomicU64::new(0), failures })
+            let model = Self { appender, segment, group, health: Health::new(), stable: AtomicU64::new(0), failures };
+            Hold(Some(std::sync::Arc::new(model)))
         }
         fn words(&self) -> &ModelSegment {
             match &self.segment.form {
@@ -161,8 +182,6 @@ mod tests {
             }
             let last = self.whole_up_to(end.offset());
             self.stable.store(last, Ordering::Relaxed);
-            // Other threads may append while the device works.
-            thread::yield_now();
             Ok(None)
         }
         fn dispose(&self, _leftover: ()) {}
@@ -183,9 +202,9 @@ mod tests {
     /// Two writers; whoever reads `last` finds every record up to it whole, and in number order.
     fn last_covers_whole_records(flaw: Flaw) {
         let m = Model::new(flaw, 2, 0);
-        let other = Arc::clone(&m);
+        let other = m.clone();
         let writer = thread::spawn(move || other.append());
-        let reader = Arc::clone(&m);
+        let reader = m.clone();
         let reader = thread::spawn(move || {
             let last = reader.appender.last();
             for n in 1..=last {
@@ -207,7 +226,7 @@ mod tests {
     /// What a kill leaves: a trailer is never there without its record.
     fn a_trailer_means_a_whole_record(flaw: Flaw) {
         let m = Model::new(flaw, 1, 0);
-        let kernel = Arc::clone(&m);
+        let kernel = m.clone();
         let kernel = thread::spawn(move || kernel.words().number_at(START));
         m.append();
         let _ = kernel.join();
@@ -222,7 +241,7 @@ mod tests {
     /// Two commits, each waits for itself: acknowledged means that the device has it.
     fn acknowledged_is_stable(flaw: Flaw) {
         let m = Model::new(flaw, 2, 0);
-        let other = Arc::clone(&m);
+        let other = m.clone();
         let commit = |m: &Model| {
             let n = m.append();
             m.wait(n).expect("nothing fails");
@@ -244,7 +263,7 @@ mod tests {
     /// The first sync fails, a second one would not: nobody is told that it worked.
     fn a_failed_sync_is_final(flaw: Flaw) {
         let m = Model::new(flaw, 2, 1);
-        let other = Arc::clone(&m);
+        let other = m.clone();
         // The append may be refused: the region may be poisoned by then.
         let commit = |m: &Model, n: u64| assert_eq!(m.wait(n), Err(NotDurable::Poisoned), "commit {n}");
         let n = [m.append(), m.append()];
@@ -265,7 +284,7 @@ mod tests {
         let m = Model::new(flaw, 3, 0);
         let threads: Vec<_> = (0..2)
             .map(|_| {
-                let m = Arc::clone(&m);
+                let m = m.clone();
                 thread::spawn(move || {
                     let n = m.append();
                     m.wait(n).expect("nothing fails");

@@ -180,7 +180,9 @@ impl<S> SyncGroup<S> {
                 return Err(NotDurable::Timeout);
             }
             if let Some(io) = self.try_io() {
-                self.lead(device, health, io, false);
+                if !self.lead(device, health, io, false) && self.durable() < number {
+                    return Err(NotDurable::Poisoned);
+                }
                 has_turn = false;
                 continue;
             }
@@ -195,7 +197,9 @@ impl<S> SyncGroup<S> {
             }
             if let Some(io) = self.try_io_again() {
                 drop(queue);
-                self.lead(device, health, io, false);
+                if !self.lead(device, health, io, false) && self.durable() < number {
+                    return Err(NotDurable::Poisoned);
+                }
                 has_turn = false;
                 continue;
             }
@@ -230,8 +234,9 @@ impl<S> SyncGroup<S> {
         false
     }
 
-    /// One sync by the holder of the I/O lock, which is released on the way.
-    fn lead<D: Device<State = S>>(&self, device: &D, health: &Health, mut io: IoGuard<'_, S>, pad: bool) {
+    /// One sync by the holder of the I/O lock, which is released on the way. False: it failed, or one before it did (then the region may be poisoned only in a moment,
+    /// and trying again until it is would be a spin: loom found it).
+    fn lead<D: Device<State = S>>(&self, device: &D, health: &Health, mut io: IoGuard<'_, S>, pad: bool) -> bool {
         let mut leftover = None;
         let mut error = None;
         if !io.io.failed && health.is_good() {
@@ -262,6 +267,7 @@ impl<S> SyncGroup<S> {
                 self.publish(end);
             }
         }
+        let good = !io.io.failed && error.is_none();
         drop(io);
         if let Some(e) = error {
             health.poison(&format!("a sync of the log failed: {e}"));
@@ -270,6 +276,7 @@ impl<S> SyncGroup<S> {
         if let Some(left) = leftover {
             device.dispose(left);
         }
+        good
     }
 
     fn publish(&self, end: End) {
@@ -323,8 +330,7 @@ impl<S> SyncGroup<S> {
     pub(super) fn sync_with_pad<D: Device<State = S>>(&self, device: &D, health: &Health) -> Result<(), NotDurable> {
         let level = lock_order::enter(LockLevel::LogIo, "log I/O lock");
         let io = IoGuard { io: self.io.lock(), _level: level };
-        self.lead(device, health, io, true);
-        if health.is_good() { Ok(()) } else { Err(NotDurable::Poisoned) }
+        if self.lead(device, health, io, true) && health.is_good() { Ok(()) } else { Err(NotDurable::Poisoned) }
     }
 
     /// The leader's state, for taking the group apart.

@@ -11,6 +11,8 @@ pub enum Flaw {
     ParentUnchecked,
     /// A split leaves the leaf's version as it was.
     SplitKeepsVersion,
+    /// The root grows and keeps its version.
+    GrowKeepsVersion,
     /// A reader's second look at the version may come before its first reads.
     NoReaderFence,
     /// A writer's stores may come before its odd version.
@@ -19,7 +21,7 @@ pub enum Flaw {
     LatchAnyVersion,
     /// A scan believes a copy that was torn.
     CopyUnchecked,
-    /// References are stored Relaxed: a column may be found before its bytes.
+    /// References are loaded Relaxed: a column may be found before its bytes.
     RelaxedReference,
 }
 

@@ -68,15 +68,15 @@ fn scan(index: &Index) -> Vec<usize> {
     let mut cursor = index.cursor(KEY_MIN, true);
     std::iter::from_fn(|| cursor.next().map(|r| r as usize - 1)).collect()
 }
-fn explore(model: fn()) {
+fn explore(preemptions: usize, model: fn()) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(2);
-    builder.max_branches = 50_000;
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 20_000;
     builder.check(model);
 }
 fn must_break(flaw: Flaw, words: &str, model: fn()) {
     flaw::set(flaw);
-    let failed = std::panic::catch_unwind(|| explore(model)).expect_err("the model did not notice");
+    let failed = std::panic::catch_unwind(|| explore(2, model)).expect_err("the model did not notice");
     flaw::set(Flaw::None);
     let text = failed.downcast_ref::<String>().cloned().or_else(|| failed.downcast_ref::<&str>().map(|s| (*s).to_owned()));
     let text = text.unwrap_or_default();
@@ -106,9 +106,16 @@ fn insert_and_get() {
     writer.join().expect("no panic");
     assert!(get(&index, 2), "lost a column");
 }
-/// Two threads insert into one leaf, which one of them has to split.
+/// Two threads insert into one leaf.
 fn insert_and_insert() {
-    let index = with(&[0, 4, 8]);
+    two_inserts(&[0, 4]);
+}
+/// Two threads insert into one leaf, which one of them has to split.
+fn insert_and_split() {
+    two_inserts(&[0, 4, 8]);
+}
+fn two_inserts(before: &[usize]) {
+    let index = with(before);
     let writer = {
         let index = Arc::clone(&index);
         thread::spawn(move || insert(&index, 2, 1))
@@ -116,7 +123,9 @@ fn insert_and_insert() {
     insert(&index, 6, 0);
     assert!(get(&index, 6), "lost its own column");
     writer.join().expect("no panic");
-    assert_eq!(scan(&index), [0, 2, 4, 6, 8], "lost a column, or the order");
+    let mut all = [before, &[2, 6]].concat();
+    all.sort_unstable();
+    assert_eq!(scan(&index), all, "lost a column, or the order");
 }
 /// One thread splits the leaf that another scans.
 fn split_and_scan() {
@@ -130,22 +139,23 @@ fn split_and_scan() {
     assert!(index.before(key(5)) == Some(5), "lost a column");
     writer.join().expect("no panic");
 }
-/// One thread makes the root grow, another looks up what moves below it.
+/// One thread makes the root grow and splits a leaf below it, another looks up what moves.
 fn grow_and_get() {
-    // Leaves [0 1] [2 3] [4 5] [6 7 8 9]: the root has 3 separators.
-    let index = with(&[0, 9, 1, 8, 2, 7, 3, 6, 4, 5]);
+    // Leaves [0 3 6 9] [12 13 15] [18 19 20 21] [22]: the root has 3 separators.
+    let index = with(&[0, 3, 6, 9, 12, 15, 18, 21, 13, 19, 20, 22]);
+    assert!(index.root().is_full());
     let writer = {
         let index = Arc::clone(&index);
-        thread::spawn(move || insert(&index, 10, 1))
+        thread::spawn(move || insert(&index, 1, 1))
     };
-    assert!(get(&index, 8), "lost a column");
+    assert!(get(&index, 13) && get(&index, 9), "lost a column");
     writer.join().expect("no panic");
-    assert_eq!(scan(&index), (0..11).collect::<Vec<_>>());
+    assert_eq!(scan(&index), [0, 1, 3, 6, 9, 12, 13, 15, 18, 19, 20, 21, 22]);
 }
 
 #[test]
 fn loom_split_and_get() {
-    explore(split_and_get);
+    explore(2, split_and_get);
     must_break(Flaw::ParentUnchecked, "lost a column", split_and_get);
     must_break(Flaw::SplitKeepsVersion, "lost a column", split_and_get);
     must_break(Flaw::NoReaderFence, "lost a column", split_and_get);
@@ -153,21 +163,26 @@ fn loom_split_and_get() {
 }
 #[test]
 fn loom_insert_and_get() {
-    explore(insert_and_get);
+    explore(2, insert_and_get);
     must_break(Flaw::RelaxedReference, "Causality", insert_and_get);
 }
 #[test]
 fn loom_insert_and_insert() {
-    explore(insert_and_insert);
+    explore(2, insert_and_insert);
     must_break(Flaw::LatchAnyVersion, "lost", insert_and_insert);
+    // One preemption is what a stale version needs; two take minutes here.
+    explore(1, insert_and_split);
+    must_break(Flaw::LatchAnyVersion, "", insert_and_split);
 }
 #[test]
 fn loom_split_and_scan() {
-    explore(split_and_scan);
+    explore(2, split_and_scan);
     must_break(Flaw::CopyUnchecked, "lost", split_and_scan);
 }
 #[test]
 fn loom_grow_and_get() {
-    explore(grow_and_get);
+    // The way to the bug is one preemption long, the model is long itself.
+    explore(1, grow_and_get);
     must_break(Flaw::ParentUnchecked, "lost a column", grow_and_get);
+    must_break(Flaw::GrowKeepsVersion, "lost a column", grow_and_get);
 }

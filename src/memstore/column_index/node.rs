@@ -40,6 +40,10 @@ pub struct Node {
     right: AtomicPtr<Node>,
     windows: Words,
     references: Words,
+    /// Loom switches threads only around accesses that it sees to conflict, and it remembers one access per word: a latch holder's own load hides
+    /// the reader's before it. So both sides also store here, which nobody loads: a conflict, and no synchronization.
+    #[cfg(loom)]
+    steps: AtomicU64,
 }
 
 /// A leaf's entries are columns.
@@ -87,6 +91,7 @@ impl Latch<'_> {
 
 impl Drop for Latch<'_> {
     fn drop(&mut self) {
+        self.node.step();
         // Release: pairs with the Acquire of `read_version` and `latch`.
         self.node.version.store(self.version.wrapping_add(2), Ordering::Release);
     }
@@ -104,12 +109,21 @@ impl Node {
             right: AtomicPtr::new(ptr::null_mut()),
             windows: zeros(),
             references: zeros(),
+            #[cfg(loom)]
+            steps: AtomicU64::new(0),
         }
+    }
+    /// A place where a model may switch threads.
+    #[inline(always)]
+    fn step(&self) {
+        #[cfg(loom)]
+        self.steps.store(0, Ordering::Relaxed);
     }
     /// The version, once it is even.
     #[inline]
     pub fn read_version(&self) -> u64 {
         let mut spins = 0_u32;
+        self.step();
         loop {
             // Acquire: pairs with the Release of the latch's drop.
             let version = self.version.load(Ordering::Acquire);
@@ -128,6 +142,7 @@ impl Node {
     /// True if nothing that was read since `read_version` answered `version` was torn or stale.
     #[inline]
     pub fn unchanged(&self, version: u64) -> bool {
+        self.step();
         if !cfg!(tsan) && !flaw::is(Flaw::NoReaderFence) {
             fence(Ordering::Acquire);
         }
@@ -136,6 +151,7 @@ impl Node {
     /// The latch, if the node is still at `version`. Never waits.
     #[inline]
     pub fn latch(&self, version: u64) -> Option<Latch<'_>> {
+        self.step();
         let version = if flaw::is(Flaw::LatchAnyVersion) { self.read_version() } else { version };
         // Acquire: sees what the holder before wrote. The fence puts the odd version before all that is written under the latch.
         self.version.compare_exchange(version, version | 1, Ordering::Acquire, Ordering::Relaxed).ok()?;
@@ -162,8 +178,9 @@ impl Node {
     /// The reference of entry `i`; 0 only in a torn read, or beyond the entries.
     #[inline]
     pub fn reference(&self, i: usize) -> u64 {
+        self.step();
         // Acquire: pairs with the Release in `set_entry`, so that the column's bytes are seen.
-        self.references[i & (FAN_OUT - 1)].load(Ordering::Acquire)
+        self.references[i & (FAN_OUT - 1)].load(if flaw::is(Flaw::RelaxedReference) { Ordering::Relaxed } else { Ordering::Acquire })
     }
     pub fn low(&self) -> u64 {
         // Acquire: it is followed.
@@ -193,6 +210,7 @@ impl Node {
     // Below: only with the latch held, or before the node can be reached.
 
     pub fn set_count(&self, n: usize) {
+        self.step();
         self.count.store(n as u32, STORE);
     }
     pub fn set_shared(&self, shared: Shared, checked: bool) {
@@ -202,9 +220,10 @@ impl Node {
         self.windows[i].store(window, STORE);
     }
     pub fn set_entry(&self, i: usize, window: u64, reference: u64) {
+        self.step();
         self.windows[i].store(window, STORE);
         // Release: pairs with the Acquire in `reference`. Also when an entry moves: this thread saw it with Acquire, and passes it on.
-        self.references[i].store(reference, if flaw::is(Flaw::RelaxedReference) { Ordering::Relaxed } else { Ordering::Release });
+        self.references[i].store(reference, Ordering::Release);
     }
     pub fn set_fences(&self, low: u64, high: u64) {
         self.low.store(low, Ordering::Release);
@@ -253,6 +272,7 @@ impl Inner {
     /// Child `i`; None only in a torn read.
     #[inline]
     pub fn child(&self, i: usize) -> Option<Child<'_>> {
+        self.step();
         // Acquire: pairs with the Release in `set_child`.
         let word = self.children[i & (FAN_OUT - 1)].load(Ordering::Acquire);
         if word == 0 {

@@ -183,6 +183,10 @@ impl<K: KeyOf> ColumnIndex<K> {
         root.set_child(0, Child::Inner(left));
         root.set_child(1, Child::Inner(right));
         self.insert_entry(root, 0, self.key_at(separator), separator);
+        if flaw::is(Flaw::GrowKeepsVersion) {
+            latch.cancel();
+            return Attempt::Again;
+        }
         drop(latch);
         Attempt::Again
     }

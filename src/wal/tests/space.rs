@@ -40,7 +40,11 @@ fn the_limit_is_busy_and_names_itself_and_a_retired_segment_ends_the_wait() {
         assert!(rig.health.is_good());
         // A writer waits; what it waits for comes.
         let waiter = Arc::clone(&log);
-        let waiter = std::thread::spawn(move || append(&waiter, 77));
+        let waiter = std::thread::spawn(move || {
+            let mut buffer = RecordBuffer::new();
+            big(&mut buffer, 2001);
+            append_buffer(&waiter, &mut buffer)
+        });
         let (n, end) = log.number_now();
         wait(&log, n.0).unwrap();
         log.retire(LogPosition::new(end.segment() - 2, 0));
@@ -48,7 +52,7 @@ fn the_limit_is_busy_and_names_itself_and_a_retired_segment_ends_the_wait() {
         drop(log);
         let rig = rig.kill();
         let (entries, _) = rig.recover_from(end.segment() - 2, false).unwrap();
-        assert!(entries.len() < count as usize && entries.last().unwrap().value == 77);
+        assert!(entries.len() < count as usize && entries.last().unwrap().value == 2001);
     }
 }
 
