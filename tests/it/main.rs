@@ -1,6 +1,17 @@
 //! Tests from outside, one binary: linking many would cost more than running them.
 #![allow(missing_docs)]
 
+mod append_lock;
+mod boundary;
+mod chunks;
+mod counters;
+mod durable;
 mod header;
+mod rig;
+mod short;
+mod stress;
 mod symbols;
+mod ticks;
+mod unsynced;
 mod verbs;
+mod visibility;
