@@ -117,6 +117,28 @@ impl Region {
     ) -> Result<Self> {
         open::open(env, path, &options, pool, progress).map(|inner| Self { inner: Arc::new(inner) })
     }
+    /// As [`Region::open_in`], with a clock that the test moves. Its unit must be the region's.
+    #[cfg(any(test, feature = "test-hooks"))]
+    pub fn open_with_clock(
+        env: Arc<dyn Env>,
+        path: &Path,
+        options: RegionOptions,
+        pool: Option<Arc<crate::mslab::ChunkPool>>,
+        clock: Arc<dyn crate::clock::Clock>,
+    ) -> Result<Self> {
+        let clock = crate::clock::RegionClock::Other(clock);
+        open::open_with(env, path, &options, pool, None, Some(clock)).map(|inner| Self { inner: Arc::new(inner) })
+    }
+    /// What a hook installed for this region must name; see `hooks.rs`.
+    #[cfg(any(test, feature = "test-hooks"))]
+    pub fn hook_context(&self) -> u64 {
+        self.inner.state.hook_context
+    }
+    /// Keyed hash of a row: its low bits tell which rows share a bucket of the lock table. For tests.
+    #[cfg(any(test, feature = "test-hooks"))]
+    pub fn row_hash(&self, row: &[u8]) -> crate::ids::RowHash {
+        self.inner.state.hash(row)
+    }
     /// Removes the region at `path`, which must not be open, with all it holds.
     pub fn destroy(path: &Path) -> Result<()> {
         close::destroy(&crate::env::os::OsEnv, path)
