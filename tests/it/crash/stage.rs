@@ -140,10 +140,10 @@ pub enum Step {
     Reopen,
 }
 
-/// A commit that was begun, with all it sets; number and timestamp are known once it has returned.
 /// Row and qualifier.
 pub type Column = (Vec<u8>, Vec<u8>);
 
+/// A commit that was begun, with all it sets; number and timestamp are known once it has returned.
 #[derive(Clone, Debug)]
 pub struct Commit {
     pub level: Durability,
