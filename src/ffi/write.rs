@@ -56,24 +56,15 @@ pub unsafe extern "C" fn region_increment(
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
         guard::on::<Open>("region_increment", r, err, |open, c| {
-            let result = (|| {
-                let (row, qual) = (c.bytes(row, row_len, "row")?, c.bytes(qual, qual_len, "qual")?);
-                let write = Write::given(c, opts)?;
-                let mut info = CommitInfo::default();
-                let counted = open.region.increment(row, family, qual, delta, &write.options, &mut info)?;
-                write.tell(&info)?;
-                Ok(counted)
-            })();
-            match result {
-                Ok(counted) => {
-                    c.write(value, counted.value);
-                    Ok(applied(counted.applied))
-                }
-                Err(e) => {
-                    c.write(value, 0);
-                    Err(e)
-                }
-            }
+            // Before anything can fail, or panic.
+            c.write(value, 0);
+            let (row, qual) = (c.bytes(row, row_len, "row")?, c.bytes(qual, qual_len, "qual")?);
+            let write = Write::given(c, opts)?;
+            let mut info = CommitInfo::default();
+            let counted = open.region.increment(row, family, qual, delta, &write.options, &mut info)?;
+            write.tell(&info)?;
+            c.write(value, counted.value);
+            Ok(applied(counted.applied))
         })
     }
 }

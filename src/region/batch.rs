@@ -317,6 +317,8 @@ impl Inner {
         } else {
             let committed = commit(state, record, &mut locks, &slot, view, &mut rows, &mut cells, terms.durability, thread);
             if let Err(refusal) = committed {
+                // The next attempt may get fewer rows: what was computed for the others was not written, and must not count.
+                groups.iter_mut().filter(|g| !matches!(g.outcome, Outcome::Counted)).for_each(|g| g.outcome = Outcome::Open);
                 batch.rows = recycle(rows);
                 batch.cells = recycle(cells);
                 drop(slot);

@@ -117,6 +117,28 @@ impl Region {
     ) -> Result<Self> {
         open::open(env, path, &options, pool, progress).map(|inner| Self { inner: Arc::new(inner) })
     }
+    /// As [`Region::open_in`], with a clock that the test moves. Its unit must be the region's.
+    #[cfg(any(test, feature = "test-hooks"))]
+    pub fn open_with_clock(
+        env: Arc<dyn Env>,
+        path: &Path,
+        options: RegionOptions,
+        pool: Option<Arc<crate::mslab::ChunkPool>>,
+        clock: Arc<dyn crate::clock::Clock>,
+    ) -> Result<Self> {
+        let clock = crate::clock::RegionClock::Other(clock);
+        open::open_with(env, path, &options, pool, None, Some(clock)).map(|inner| Self { inner: Arc::new(inner) })
+    }
+    /// What a hook installed for this region must name; see `hooks.rs`.
+    #[cfg(any(test, feature = "test-hooks"))]
+    pub fn hook_context(&self) -> u64 {
+        self.inner.state.hook_context
+    }
+    /// Keyed hash of a row: its low bits tell which rows share a bucket of the lock table. For tests.
+    #[cfg(any(test, feature = "test-hooks"))]
+    pub fn row_hash(&self, row: &[u8]) -> crate::ids::RowHash {
+        self.inner.state.hash(row)
+    }
     /// Removes the region at `path`, which must not be open, with all it holds.
     pub fn destroy(path: &Path) -> Result<()> {
         close::destroy(&crate::env::os::OsEnv, path)
@@ -251,7 +273,7 @@ impl Region {
         snapshot: Option<&Snapshot>,
         o: &ReadOptions,
         keys: &dyn Keys,
-        results: &mut dyn FnMut(usize, Result<Option<(i64, u64)>>),
+        results: CounterResults<'_>,
     ) -> Result<()> {
         for i in 0..keys.len() {
             results(i, self.inner.counter_get(snapshot, o, keys.get(i)));
@@ -259,13 +281,7 @@ impl Region {
         Ok(())
     }
     /// Reads many values, in order, until `results` answers false.
-    pub fn get_many(
-        &self,
-        snapshot: Option<&Snapshot>,
-        o: &ReadOptions,
-        keys: &dyn Keys,
-        results: &mut dyn FnMut(usize, Option<(Found, &[u8])>) -> bool,
-    ) -> Result<()> {
+    pub fn get_many(&self, snapshot: Option<&Snapshot>, o: &ReadOptions, keys: &dyn Keys, results: ValueResults<'_>) -> Result<()> {
         self.inner.get_many(snapshot, o, keys, results)
     }
 

@@ -8,7 +8,7 @@ use super::face::{Phase, Progress};
 use super::lifecycle::Lifecycle;
 use super::recover::{Replay, Replayed};
 use super::{Inner, family};
-use crate::clock::{ClockUnit, RegionClock, SystemClock};
+use crate::clock::{RegionClock, SystemClock};
 use crate::env::{DirLock, Env, LockOutcome};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
@@ -34,7 +34,19 @@ pub fn open(
     path: &Path,
     options: &RegionOptions,
     pool: Option<Arc<ChunkPool>>,
+    progress: Option<&mut dyn FnMut(Progress) -> bool>,
+) -> Result<Inner> {
+    open_with(env, path, options, pool, progress, None)
+}
+
+/// The same with a clock of the caller's in place of the system's, for tests.
+pub fn open_with(
+    env: Arc<dyn Env>,
+    path: &Path,
+    options: &RegionOptions,
+    pool: Option<Arc<ChunkPool>>,
     mut progress: Option<&mut dyn FnMut(Progress) -> bool>,
+    other_clock: Option<RegionClock>,
 ) -> Result<Inner> {
     let settings = options.check()?;
     for spec in &options.families {
@@ -111,7 +123,11 @@ pub fn open(
     let state = State {
         health,
         locks,
-        sequencer: RowCommitSequencer::new(clock(manifest.clock_unit), policy, settings.tick_lead_max_ms * 1_000_000),
+        sequencer: RowCommitSequencer::new(
+            other_clock.unwrap_or_else(|| RegionClock::System(SystemClock::new(manifest.clock_unit))),
+            policy,
+            settings.tick_lead_max_ms * 1_000_000,
+        ),
         view: Published::new(&slots, Box::new(view)),
         slots,
         points: ReadPoints::new(),
@@ -170,10 +186,6 @@ fn too_small(settings: &Settings) -> Error {
 
 fn hook_context(region: &[u8; 16]) -> u64 {
     u64::from_le_bytes(region.first_chunk().copied().unwrap_or_default())
-}
-
-fn clock(unit: ClockUnit) -> RegionClock {
-    RegionClock::System(SystemClock::new(unit))
 }
 
 fn io_at<'p>(path: &'p Path, what: &'p str) -> impl Fn(std::io::Error) -> Error + 'p {

@@ -1,10 +1,21 @@
 //! Tests from outside, one binary: linking many would cost more than running them.
 #![allow(missing_docs)]
 
+mod append_lock;
+mod boundary;
+mod chunks;
 #[path = "../common/mod.rs"]
 mod common;
+mod counters;
 mod crash;
+mod durable;
 mod header;
+mod rig;
+mod short;
+mod stress;
 mod symbols;
+mod ticks;
 mod tidy;
+mod unsynced;
 mod verbs;
+mod visibility;

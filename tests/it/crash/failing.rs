@@ -1,4 +1,4 @@
-//! Syncs and writes that fail, hang, or lose pages: who is told what, and what a reopen finds. Reports of kind K4, scenarios DUR.
+//! Syncs and writes that fail, hang, or lose pages: who is told what, and what a reopen finds. Reports of kind K4.
 
 use super::stage::*;
 use region::ErrorKind;
@@ -17,13 +17,13 @@ use std::time::{Duration, Instant};
 use Durability::{AsyncWal, FsyncWal, SkipWal, SyncWal};
 
 /// A region over a file system that can fail.
-fn faulty(env: &MemEnv, o: RegionOptions) -> (Arc<FaultEnv>, Region) {
+pub fn faulty(env: &MemEnv, o: RegionOptions) -> (Arc<FaultEnv>, Region) {
     let faults = Arc::new(FaultEnv::new(Arc::new(env.clone())));
     let region = Region::open_in(Arc::clone(&faults) as Arc<_>, Path::new(PATH), o, None, None).unwrap();
     (faults, region)
 }
 
-fn key(thread: usize, i: usize) -> Vec<u8> {
+pub fn key(thread: usize, i: usize) -> Vec<u8> {
     format!("{thread:02}-{i:04}").into_bytes()
 }
 
@@ -77,7 +77,7 @@ fn libc_eio() -> i32 {
 }
 
 /// Waits until the log has prepared what it wants to, so that the next call of a kind is the test's.
-fn wait_for_segments(region: &Region, n: u64) {
+pub fn wait_for_segments(region: &Region, n: u64) {
     while region.stats().unwrap().wal_segments < n {
         std::thread::yield_now();
     }
@@ -252,7 +252,7 @@ fn bug_40_unknown_is_not_failed() {
     assert_eq!(inc(&again, b"r", 1, SyncWal).unwrap(), 7);
 }
 
-fn counter(row: &[u8]) -> region::region::Key<'_> {
+pub fn counter(row: &[u8]) -> region::region::Key<'_> {
     region::region::Key { family: CF, row, qual: b"n" }
 }
 
@@ -350,86 +350,4 @@ fn bug_44_a_seal_waits_for_who_has_a_number() {
     drop(hook);
     assert_eq!(content(&region).len(), 21);
     assert_eq!(content(&open(&env.image(), WalIo::Mapped)), content(&region));
-}
-
-/// DUR-01, DUR-06: FSYNC makes a true sync before it returns; the other levels make none, SKIP_WAL not even a record; a write that names no level takes the region's.
-#[test]
-fn dur_01_06_levels_and_true_syncs() {
-    for stored in [None, Some(SkipWal), Some(AsyncWal), Some(SyncWal), Some(FsyncWal)] {
-        for asked in [None, Some(SkipWal), Some(AsyncWal), Some(SyncWal), Some(FsyncWal)] {
-            let env = machine(12_091);
-            let (faults, region) = faulty(&env, RegionOptions { durability: stored, ..options(WalIo::Write) });
-            wait_for_segments(&region, 3);
-            let (syncs, writes) = (faults.count(Op::SyncData), faults.count(Op::WriteAt));
-            let mut info = CommitInfo::default();
-            let o = WriteOptions { durability: asked, ..WriteOptions::DEFAULT };
-            region.put(b"r", CF, b"q", b"v", &o, &mut info).unwrap();
-            let level = asked.or(stored).unwrap_or(SyncWal);
-            let what = format!("region {stored:?}, write {asked:?}");
-            assert_eq!(faults.count(Op::SyncData) - syncs, u64::from(level == FsyncWal), "{what}");
-            assert_eq!(faults.count(Op::WriteAt) - writes, u64::from(level != SkipWal), "{what}");
-            assert_eq!(info.seq == 0, level == SkipWal, "{what}");
-            assert_eq!(content(&open(&env.image(), WalIo::Write)).len(), usize::from(level != SkipWal), "{what}: kill");
-            assert_eq!(content(&open(&env.power_cut_keeping_nothing(), WalIo::Write)).len(), usize::from(level == FsyncWal), "{what}: cut");
-        }
-    }
-    // ASYNC and SYNC are durable soon: the background sync comes.
-    let env = machine(12_101);
-    let region = open_with(&env, RegionOptions { sync_interval_ms: 1, ..options(WalIo::Mapped) }).unwrap();
-    put(&region, b"r", b"v", AsyncWal).unwrap();
-    let began = Instant::now();
-    while region.stats().unwrap().durable_seq < region.stats().unwrap().seq {
-        assert!(began.elapsed() < Duration::from_secs(30), "the background sync does not come");
-        std::thread::yield_now();
-    }
-    assert_eq!(content(&open(&env.power_cut_keeping_nothing(), WalIo::Mapped)).len(), 1);
-}
-
-/// DUR-03, otherwise than HBase, P-D3: a failed append poisons, since nobody knows what is in the file; a full disk does not, and nothing was done.
-#[test]
-fn dur_03_a_failed_append_poisons_a_full_disk_does_not() {
-    let env = machine(12_111);
-    let (faults, region) = faulty(&env, options(WalIo::Write));
-    wait_for_segments(&region, 3);
-    inc(&region, b"r", 1, SyncWal).unwrap();
-    for fault in [Fault::Fail(28), Fault::Short(16, Some(28)), Fault::Short(40, Some(28))] {
-        faults.inject(Rule::new(Op::WriteAt, "wal.", 1, fault));
-        let e = inc(&region, b"r", 1, SyncWal).unwrap_err();
-        assert_eq!((e.kind(), e.is_retryable()), (ErrorKind::NoSpace, true), "{e}");
-    }
-    assert_eq!(inc(&region, b"r", 1, SyncWal).unwrap(), 2, "refused, so not counted");
-    assert_eq!(content(&open(&env.image(), WalIo::Write)), content(&region));
-    faults.inject(Rule::new(Op::WriteAt, "wal.", 1, Fault::Short(16, Some(5))));
-    let e = inc(&region, b"r", 1, SyncWal).unwrap_err();
-    assert!(matches!(e.kind(), ErrorKind::Io | ErrorKind::Poisoned), "{e}");
-    assert_eq!(inc(&region, b"r", 1, SyncWal).unwrap_err().kind(), ErrorKind::Poisoned);
-    assert_eq!(region.counter_get(None, &Default::default(), counter(b"r")).unwrap().unwrap().0, 2);
-    let again = open(&env.image(), WalIo::Write);
-    assert_eq!(inc(&again, b"r", 1, SyncWal).unwrap(), 3);
-}
-
-/// P-D3 over a disk in memory that gets full at every size: refused, retryable, nothing lost, reads go on, and everything works once space returns.
-#[test]
-fn a_full_disk_refuses_and_recovers() {
-    for io in IOS {
-        for pages in [0, 1, 5, 16, 17, 18, 40] {
-            let env = machine(12_121);
-            let region = open(&env, io);
-            wait_for_segments(&region, 3);
-            env.set_capacity(Some(env.used_bytes() + pages * 4_096));
-            let mut acked = 0;
-            let e = loop {
-                match put(&region, &key(0, acked), &[1; 5_000], SyncWal) {
-                    Ok(_) => acked += 1,
-                    Err(e) => break e,
-                }
-            };
-            assert_eq!((e.kind(), e.is_retryable()), (ErrorKind::NoSpace, true), "{io:?} {pages}: {e}");
-            assert_eq!(content(&region).len(), acked);
-            assert_eq!(content(&open_with(&env.image(), read_only(io)).unwrap()).len(), acked);
-            env.set_capacity(None);
-            put(&region, b"after", b"v", FsyncWal).unwrap_or_else(|e| panic!("{io:?} {pages}: space is there again: {e}"));
-            assert_eq!(content(&open(&env.power_cut_keeping_nothing(), io)).len(), acked + 1);
-        }
-    }
 }

@@ -140,11 +140,14 @@ pub enum Step {
     Reopen,
 }
 
+/// Row and qualifier.
+pub type Column = (Vec<u8>, Vec<u8>);
+
 /// A commit that was begun, with all it sets; number and timestamp are known once it has returned.
 #[derive(Clone, Debug)]
 pub struct Commit {
     pub level: Durability,
-    pub sets: Vec<((Vec<u8>, Vec<u8>), Option<Vec<u8>>)>,
+    pub sets: Vec<(Column, Option<Vec<u8>>)>,
     pub seq: u64,
     pub ts: u64,
 }

@@ -1,0 +1,110 @@
+//! P-C4, P-M3: resident memory and chunks stay flat under millions of increments, of one counter and of many, also with snapshots that come and go beside them.
+
+use crate::short::*;
+use crate::{alone, disk_dir, setting};
+use region::mslab::{ChunkPool, PoolOptions};
+use region::options::{FamilySpec, OpenFlags, RegionOptions};
+use region::region::Region;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const SEGMENT: u64 = 16 << 20;
+
+/// A figure of /proc/self/status, in bytes.
+fn resident(key: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|l| l.starts_with(key)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+}
+
+/// `counters` counters, counted up in turns by two threads; after the first million nothing grows any more.
+fn flat(counters: u64, snapshots: usize) {
+    let _alone = alone();
+    let total = setting("MEMORY_INCREMENTS", if cfg!(debug_assertions) { 2_000_000 } else { 10_000_000 });
+    let pool =
+        ChunkPool::new(PoolOptions { chunk_size: 256 << 10, max_bytes: 1 << 30, huge_pages: false, ..PoolOptions::default() }).unwrap();
+    let dir = disk_dir();
+    let options = RegionOptions {
+        flags: OpenFlags { create: true, ..OpenFlags::default() },
+        families: vec![FamilySpec::named("cf")],
+        config: format!("wal_segment_bytes={SEGMENT},sync_interval_ms=200"),
+        ..RegionOptions::default()
+    };
+    let file_before = resident("RssFile");
+    let region = Region::open(&dir.path().join("r"), options, Some(std::sync::Arc::clone(&pool)), None).unwrap();
+    let rows: Vec<Vec<u8>> = (0..counters).map(|i| format!("counter{i:08}").into_bytes()).collect();
+    let run = |from: u64, to: u64| {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|s| {
+            let reader = s.spawn(|| {
+                let mut open = VecDeque::new();
+                while snapshots > 0 && !stop.load(Ordering::Acquire) {
+                    if open.len() == snapshots {
+                        drop(open.pop_front());
+                    }
+                    open.push_back(region.snapshot(LONG).unwrap());
+                    std::thread::sleep(std::time::Duration::from_millis(2));
+                }
+            });
+            let writers = [0, 1].map(|t| {
+                let (region, rows) = (&region, &rows);
+                s.spawn(move || {
+                    for i in (from..to).filter(|i| i % 2 == t) {
+                        inc(region, &rows[(i % counters) as usize], b"n", 1);
+                    }
+                })
+            });
+            writers.into_iter().for_each(|w| w.join().unwrap());
+            stop.store(true, Ordering::Release);
+            reader.join().unwrap();
+        });
+    };
+    run(0, 1_000_000);
+    let (anon, chunks) = (resident("RssAnon"), pool.stats().in_use);
+    let mut at = 1_000_000;
+    while at < total {
+        let to = (at + 1_000_000).min(total);
+        run(at, to);
+        at = to;
+        let now = resident("RssAnon");
+        println!(
+            "{at} increments: RssAnon {now} (at first {anon}), RssFile {}, chunks {} (at first {chunks})",
+            resident("RssFile"),
+            pool.stats().in_use
+        );
+        // One version more per counter and point that was open when it was counted up, from a list whose dead cells are used again.
+        let slack = if snapshots > 0 { counters * 64 * 2 + (4 << 20) } else { 2 << 20 };
+        assert!(now <= anon + slack, "RssAnon grew from {anon} to {now}");
+        let more = if snapshots > 0 { slack / (256 << 10) + 1 } else { 0 };
+        assert!(pool.stats().in_use <= chunks + more, "{chunks} chunks, then {}", pool.stats().in_use);
+        let files = resident("RssFile").saturating_sub(file_before);
+        assert!(files <= 3 * SEGMENT + (4 << 20), "RssFile grew by {files}");
+    }
+    let sum: i64 = rows.iter().map(|row| counter(&region, row, b"n").unwrap()).sum();
+    assert_eq!(sum as u64, at);
+    close(&region);
+    drop(region);
+    let stats = pool.stats();
+    assert_eq!(stats.in_use, 0, "{stats:?}");
+    assert_eq!(stats.created, stats.pooled + stats.discarded, "{stats:?}");
+}
+
+#[test]
+fn p_c4_one_counter_stays_flat() {
+    flat(1, 0);
+}
+
+#[test]
+fn p_c4_many_counters_stay_flat() {
+    flat(100_000, 0);
+}
+
+#[test]
+fn p_c4_one_counter_stays_flat_beside_snapshots() {
+    flat(1, 8);
+}
+
+#[test]
+fn p_c4_many_counters_stay_flat_beside_snapshots() {
+    flat(100_000, 8);
+}
