@@ -8,6 +8,7 @@ mod counters;
 mod durable;
 mod header;
 mod rig;
+mod scenarios_batches;
 mod scenarios_counters;
 mod scenarios_reports;
 mod scenarios_rows;
