@@ -25,9 +25,10 @@ kill:
 tsan:
 	tools/tsan.sh
 
-# Renders include/region.h, include/region.symbols from src/ffi.
+# Renders include/region.h, include/region.symbols from src/ffi, and the tables of the Python binding from them.
 header:
 	UPDATE_HEADER=1 cargo test --quiet --features test-hooks --test it header::the_committed_header
+	python3 bindings/python/generate.py
 
 # The library as a C programmer meets it. SANITIZE=1: under ASan and UBSan.
 ctest: all

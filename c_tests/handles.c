@@ -224,7 +224,7 @@ static void *snapshot_closer(void *arg) {
 
 static void two_closers(void) {
   int round;
-  for (round = 0; round < 50; round++) {
+  for (round = 0; round < 20; round++) {
     char name[32];
     pthread_t a, b;
     void *ra, *rb;

@@ -29,10 +29,18 @@ int main(void) {
   o.n_families = 1;
   o.family_size = sizeof f;
   MUST(region_open(new_path("pool"), &o, &r, &E));
+  CHECK(increment(r, "r", "q", 3) == 3);
+  EXPECT(REGION_OK, chunk_pool_stats(p, &st, &E));
+  CHECK(st.in_use > 0);
+  /* Closed: all of it is back, while the handle still says that it is closed. */
+  MUST(region_close(r, 0, 0, &E));
+  EXPECT(REGION_OK, chunk_pool_stats(p, &st, &E));
+  CHECK(st.in_use == 0 && st.oversize == 0 && st.created == st.pooled + st.discarded);
+  MUST(region_open(new_path("pool"), &o, &r, &E));
   chunk_pool_close(p);
   chunk_pool_close(p);
   EXPECT(REGION_E_CLOSED, chunk_pool_stats(p, &st, &E));
-  CHECK(increment(r, "r", "q", 3) == 3);
+  CHECK(increment(r, "r", "q", 3) == 6);
   MUST(region_close(r, 0, 0, &E));
   EXPECT_NAMED(REGION_E_CLOSED, "chunk_pool", region_open(new_path("pool"), &o, &r, &E));
   CHECK(r == NULL);

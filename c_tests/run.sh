@@ -2,6 +2,7 @@
 # Compiles each test as C99 and as C++17 against include/ and libregion.so, and runs it. Any warning is an error.
 #   SANITIZE=1            the tests under ASan and UBSan (the library as it is)
 #   REGION_LIB_DIR=dir    where libregion.so is; else `cargo build` makes it
+#   TMPDIR=dir            where regions are made; else /dev/shm
 #   CC, CXX, CFLAGS       the compilers
 #   ./run.sh name...      only these
 set -eu
@@ -21,6 +22,11 @@ if [ "${SANITIZE:-0}" = 1 ]; then
   flags="$flags -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
 fi
 export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_leaks=1}"
+# Regions in memory: these tests are about the boundary, not about the disk.
+if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then
+  TMPDIR=/dev/shm
+  export TMPDIR
+fi
 passed=0
 failed=0
 for source in "$here"/*.c; do

@@ -191,17 +191,28 @@ static void chunk_qualifier(unsigned char q[4], uint64_t number) {
 static bool commit_chunk(worker *w, const text_file *file, uint64_t number) {
   static const region_write_options_t atomic = {.struct_size = sizeof atomic, .flags = REGION_W_ATOMIC};
   unsigned char qualifier[4], words[8];
-  size_t path_len = strlen(file->path), need = region_pack_mutation_size(path_len, sizeof qualifier, sizeof words), used = 0;
-  for (size_t i = 0; i < w->n_seen; i++) need += region_pack_mutation_size(w->seen[i]->len, sizeof COUNT - 1, 0);
+  size_t path_len = strlen(file->path), used = 0;
+  size_t need = region_pack_padded(REGION_PACK_OP_HEADER + path_len + sizeof qualifier + sizeof words);
+  for (size_t i = 0; i < w->n_seen; i++) need += region_pack_padded(REGION_PACK_OP_HEADER + w->seen[i]->len + sizeof COUNT - 1);
   if (need > w->ops_cap) {
     free(w->ops);
     w->ops = allocate(w->ops_cap = need * 2, 1);
   }
   chunk_qualifier(qualifier, number);
   region_i64_put(words, (int64_t)w->words);
-  used += region_pack_put(w->ops, files_family, file->path, path_len, qualifier, sizeof qualifier, words, sizeof words);
-  for (size_t i = 0; i < w->n_seen; i++)
-    used += region_pack_increment_op(w->ops + used, words_family, w->seen[i]->word, w->seen[i]->len, COUNT, sizeof COUNT - 1, w->seen[i]->count);
+  region_mutation_t op = {.op = REGION_OP_PUT, .family = files_family};
+  op.row = (region_slice_t){file->path, path_len};
+  op.qual = (region_slice_t){qualifier, sizeof qualifier};
+  op.value = (region_slice_t){words, sizeof words};
+  used = region_pack_op(w->ops, w->ops_cap, used, &op);
+  op = (region_mutation_t){.op = REGION_OP_INCREMENT, .family = words_family};
+  op.qual = (region_slice_t){COUNT, sizeof COUNT - 1};
+  for (size_t i = 0; i < w->n_seen && used != 0; i++) {
+    op.row = (region_slice_t){w->seen[i]->word, w->seen[i]->len};
+    op.delta = w->seen[i]->count;
+    used = region_pack_op(w->ops, w->ops_cap, used, &op);
+  }
+  if (used == 0) return fail("%s, chunk %" PRIu64 ": its operations do not fit the packed format", file->given, number), false;
 
   region_status status;
   for (int attempt = 1;; attempt++) {

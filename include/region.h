@@ -870,8 +870,8 @@ typedef struct region_log_record_t {
 } region_log_record_t;
 
 /**
- * Takes a message. May run on any thread that calls the library, and on the library's own; never under a lock of the
- * library, so it may call it.
+ * Takes a message. Runs on a thread of the library that does nothing else, one message at a time, under no lock: it may call
+ * the library.
  */
 typedef void (*region_log_cb)(void *ctx, const struct region_log_record_t *rec);
 
@@ -907,7 +907,7 @@ region_status region_open(const char *path,
 
 /**
  * Closes a region. NULL, a region that is closed, and a forked child: nothing happens, REGION_OK. flags: REGION_CLOSE_*.
- * REGION_E_BUSY (snapshots or scanners are open; the message says how many) and REGION_E_TIMEOUT (calls are still
+ * REGION_E_BUSY (snapshots, scanners or pinned values are open; the message says how many) and REGION_E_TIMEOUT (calls are still
  * running): it is open as before. Every other return, error or not: it is closed, the directory is unlocked, and the
  * handle answers REGION_E_CLOSED. Unless NO_FLUSH, commits of SKIP_WAL are flushed first. Waits at most timeout_us for
  * running calls; calls that wait in the region return REGION_E_CLOSED. Two threads may close: the second waits for the
@@ -1318,10 +1318,11 @@ const char *region_build_info(void);
 region_status region_abi_check(uint32_t abi_version, const char *layout_hash, struct region_error_t *err);
 
 /**
- * Calls cb for every message up to max_level (REGION_LOG_*). NULL = no callback; max_level then is that of the ring that
- * region_log_poll reads. ctx is passed on. Returns when no other thread is in the callback that was set before, so its
- * context may be freed then. Do not call it from within a callback that frees its own context. Threads: any.
- * REGION_E_UNSUPPORTED (max_level), E_FORKED.
+ * Calls cb for every message up to max_level (REGION_LOG_*), on a thread of the library. NULL = no callback; max_level then
+ * is that of the ring that region_log_poll reads. ctx is passed on. Returns when the callback that was set before has had
+ * every message from before this call, and has returned: its context may be freed then. Within a callback it does not
+ * wait; the context then stays in use until that callback returns. Set NULL before the process exits. Threads: any.
+ * REGION_E_UNSUPPORTED (max_level), E_NOMEM (no thread), E_FORKED.
  */
 region_status region_log_set_callback(region_log_cb cb, void *ctx, uint32_t max_level);
 

@@ -108,6 +108,14 @@ impl MemEnv {
         let tree = self.shared.tree.lock();
         // Release: pairs with the Acquire in `alive`. A write that is in its file already may still end; the copy below has all of it or none.
         self.shared.dead.store(true, Ordering::Release);
+        self.copy(&tree)
+    }
+    /// What [`MemEnv::kill`] would leave, were it now; the process lives on, so that many crashes of one run can be tried. Stores through mappings must not run
+    /// meanwhile: the copy would have some and not others.
+    pub fn image(&self) -> Self {
+        self.copy(&self.shared.tree.lock())
+    }
+    fn copy(&self, tree: &Tree) -> Self {
         let disk = Arc::new(self.shared.disk.empty_copy());
         let copies = tree.nodes.iter().map(|(&ino, node)| {
             let node = match node {

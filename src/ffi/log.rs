@@ -1,15 +1,16 @@
 //! What the library says of itself: a callback, or a ring to be polled. Nothing goes to stderr or to a file.
 //!
-//! A listener to the `log` facade, installed when the first handle is made or logging is first asked for. A record goes to the callback,
-//! if there is one, and into the ring, as one line of JSON; a full ring drops its oldest line and counts it.
+//! A listener to the `log` facade, installed when the first handle is made or logging is first asked for. A record goes into the ring, as one line of
+//! JSON, and, while a callback is set, into a queue; both are bounded and count what they drop.
 //!
-//! *The callback* is called under no lock of this file. A record that is made while the thread is in the callback goes to the ring only,
-//! so it cannot recurse. Who replaces the callback waits until no other thread is in the old one, so that its context can be freed:
-//! `runs` counts the threads in it, by parity of its number.
+//! *The callback* runs on a thread of its own, which is started when the first one is set. So it is under no lock of the library by construction, whatever
+//! the code that logs holds, and may call the library; a call that logs does not wait for it. Records that are made within the callback go to the ring only, so it
+//! cannot feed itself. Who replaces the callback waits until the old one has had all that was logged before and has returned, so that its context can be freed.
 
 use super::bytes::region_slice_t;
 use super::guard::{self, Caller, Outcome};
 use super::status::{code, region_status};
+use crate::error::{Error, ErrorKind};
 use ::log::{Level, LevelFilter, Log, Metadata, Record};
 use parking_lot::{Condvar, Mutex};
 use std::cell::Cell;
@@ -57,8 +58,8 @@ pub struct region_log_record_t {
     pub file: region_slice_t,
 }
 
-/// Takes a message. May run on any thread that calls the library, and on the library's own; never under a lock of the
-/// library, so it may call it.
+/// Takes a message. Runs on a thread of the library that does nothing else, one message at a time, under no lock: it may call
+/// the library.
 pub type region_log_cb = Option<unsafe extern "C" fn(ctx: *mut c_void, rec: *const region_log_record_t)>;
 
 /// Lines and bytes that the ring holds at most.
@@ -70,15 +71,36 @@ struct Callback {
     function: unsafe extern "C" fn(ctx: *mut c_void, rec: *const region_log_record_t),
     /// The caller's context: passed on, never followed.
     ctx: usize,
-    /// Counts replacements.
-    number: u64,
 }
 
-struct Target {
-    callback: Option<Callback>,
+impl Queue {
+    /// A message up to this number is waiting, or with the callback.
+    fn has(&self, number: u64) -> bool {
+        let waiting = self.messages.front().map(|m| m.number);
+        [waiting, self.told].into_iter().flatten().any(|n| n <= number)
+    }
+}
+
+/// A record on its way to the callback.
+struct Message {
     number: u64,
-    /// Threads that are in a callback of an even and of an odd number.
-    runs: [u32; 2],
+    level: u32,
+    line: u32,
+    unix_ns: u64,
+    target: String,
+    message: String,
+    file: String,
+}
+
+struct Queue {
+    callback: Option<Callback>,
+    messages: VecDeque<Message>,
+    /// Number of the last message put in.
+    sent: u64,
+    /// The one that the callback is at.
+    told: Option<u64>,
+    /// The thread exists.
+    started: bool,
 }
 
 struct Ring {
@@ -88,8 +110,11 @@ struct Ring {
 }
 
 /// Level 7, leaves. Never held together, nor while the callback runs.
-static TARGET: Mutex<Target> = Mutex::new(Target { callback: None, number: 0, runs: [0; 2] });
-static LEFT: Condvar = Condvar::new();
+static QUEUE: Mutex<Queue> = Mutex::new(Queue { callback: None, messages: VecDeque::new(), sent: 0, told: None, started: false });
+/// A message was put in.
+static SENT: Condvar = Condvar::new();
+/// A message is done.
+static DONE: Condvar = Condvar::new();
 static RING: Mutex<Ring> = Mutex::new(Ring { lines: VecDeque::new(), bytes: 0, dropped: 0 });
 
 thread_local! {
@@ -122,38 +147,60 @@ impl Log for Listener {
         let message = record.args().to_string();
         push(json_line(record, now, &message));
         if !IN_CALLBACK.get() {
-            call(record, now, &message);
+            send(record, now, message);
         }
     }
 }
 
-fn call(record: &Record<'_>, now: u64, message: &str) {
-    let callback = {
-        let mut target = TARGET.lock();
-        let Some(callback) = target.callback else { return };
-        if let Some(runs) = target.runs.get_mut((callback.number % 2) as usize) {
-            *runs += 1;
-        }
-        callback
-    };
-    let told = region_log_record_t {
-        struct_size: size_of::<region_log_record_t>() as u32,
-        level: record.level() as u32,
-        line: record.line().unwrap_or(0),
-        reserved: 0,
-        unix_ns: now,
-        target: region_slice_t::of(record.target().as_bytes()),
-        message: region_slice_t::of(message.as_bytes()),
-        file: region_slice_t::of(record.file().unwrap_or("").as_bytes()),
-    };
+fn send(record: &Record<'_>, unix_ns: u64, message: String) {
+    let mut queue = QUEUE.lock();
+    if queue.callback.is_none() {
+        return;
+    }
+    if queue.messages.len() >= RING_LINES_MAX {
+        // The oldest ones are dearer than the newest: they tell how it began. The ring has this one.
+        drop(queue);
+        RING.lock().dropped += 1;
+        return;
+    }
+    let file = record.file().unwrap_or("").to_string();
+    let target = record.target().to_string();
+    let (level, line) = (record.level() as u32, record.line().unwrap_or(0));
+    queue.sent += 1;
+    let number = queue.sent;
+    queue.messages.push_back(Message { number, level, line, unix_ns, target, message, file });
+    SENT.notify_one();
+}
+
+/// The thread of the callback.
+fn deliver() {
     IN_CALLBACK.set(true);
-    // SAFETY: the caller's function and context, registered until replaced, and a replacement waits for `runs`.
-    unsafe { (callback.function)(std::ptr::with_exposed_provenance_mut(callback.ctx), &told) };
-    IN_CALLBACK.set(false);
-    let mut target = TARGET.lock();
-    if let Some(runs) = target.runs.get_mut((callback.number % 2) as usize) {
-        *runs -= 1;
-        LEFT.notify_all();
+    let mut queue = QUEUE.lock();
+    loop {
+        let Some(message) = queue.messages.pop_front() else {
+            SENT.wait(&mut queue);
+            continue;
+        };
+        let callback = queue.callback;
+        queue.told = Some(message.number);
+        drop(queue);
+        if let Some(callback) = callback {
+            let told = region_log_record_t {
+                struct_size: size_of::<region_log_record_t>() as u32,
+                level: message.level,
+                line: message.line,
+                reserved: 0,
+                unix_ns: message.unix_ns,
+                target: region_slice_t::of(message.target.as_bytes()),
+                message: region_slice_t::of(message.message.as_bytes()),
+                file: region_slice_t::of(message.file.as_bytes()),
+            };
+            // SAFETY: the caller's function and context, registered until replaced; the replacement waits for `done`.
+            unsafe { (callback.function)(std::ptr::with_exposed_provenance_mut(callback.ctx), &told) };
+        }
+        queue = QUEUE.lock();
+        queue.told = None;
+        DONE.notify_all();
     }
 }
 
@@ -196,35 +243,49 @@ fn quote(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Calls cb for every message up to max_level (REGION_LOG_*). NULL = no callback; max_level then is that of the ring that
-/// region_log_poll reads. ctx is passed on. Returns when no other thread is in the callback that was set before, so its
-/// context may be freed then. Do not call it from within a callback that frees its own context. Threads: any.
-/// REGION_E_UNSUPPORTED (max_level), E_FORKED.
+/// Calls cb for every message up to max_level (REGION_LOG_*), on a thread of the library. NULL = no callback; max_level then
+/// is that of the ring that region_log_poll reads. ctx is passed on. Returns when the callback that was set before has had
+/// every message from before this call, and has returned: its context may be freed then. Within a callback it does not
+/// wait; the context then stays in use until that callback returns. Set NULL before the process exits. Threads: any.
+/// REGION_E_UNSUPPORTED (max_level), E_NOMEM (no thread), E_FORKED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_log_set_callback(cb: region_log_cb, ctx: *mut c_void, max_level: u32) -> region_status {
     // SAFETY: the pointers are arguments of the C call.
     unsafe {
         guard::plain("region_log_set_callback", std::ptr::null_mut(), |_| {
             let level = match max_level {
-                0 => LevelFilter::Info,
+                0 | 3 => LevelFilter::Info,
                 1 => LevelFilter::Error,
                 2 => LevelFilter::Warn,
-                3 => LevelFilter::Info,
                 4 => LevelFilter::Debug,
                 5 => LevelFilter::Trace,
                 _ => return Err(super::options::unsupported("max_level", max_level)),
             };
+            // The thread, and what the queue holds, must be known to be the parent's after a fork.
+            guard::start();
             start();
             ::log::set_max_level(level);
-            let mut target = TARGET.lock();
-            let old = (target.number % 2) as usize;
-            target.number += 1;
-            let number = target.number;
-            target.callback = cb.map(|function| Callback { function, ctx: ctx.expose_provenance(), number });
-            // A thread that is in the old callback and replaces it does not wait for itself.
-            let own = u32::from(IN_CALLBACK.get());
-            while target.runs.get(old).is_some_and(|runs| *runs > own) {
-                LEFT.wait(&mut target);
+            let mut queue = QUEUE.lock();
+            if cb.is_some() && !queue.started {
+                let spawned = std::thread::Builder::new().name("region-log".to_string()).spawn(deliver);
+                if let Err(e) = spawned {
+                    return Err(Error::new(ErrorKind::NoMem, format!("no thread for the log callback: {e}")));
+                }
+                queue.started = true;
+            }
+            let before = queue.sent;
+            while !IN_CALLBACK.get() && queue.has(before) {
+                DONE.wait(&mut queue);
+            }
+            queue.callback = cb.map(|function| Callback { function, ctx: ctx.expose_provenance() });
+            if queue.callback.is_none() {
+                queue.messages.clear();
+                DONE.notify_all();
+            }
+            // A later message may be with the old callback still.
+            let told = queue.told;
+            while !IN_CALLBACK.get() && told.is_some() && queue.told == told {
+                DONE.wait(&mut queue);
             }
             Ok(Outcome::OK)
         })
@@ -270,3 +331,6 @@ pub unsafe extern "C" fn region_log_poll(buf: *mut c_void, cap: usize, used: *mu
 }
 
 const _: () = assert!(Level::Error as u32 == region_log_level::REGION_LOG_ERROR as u32 && Level::Trace as u32 == 5);
+
+#[cfg(test)]
+mod tests;

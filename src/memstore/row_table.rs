@@ -186,12 +186,12 @@ impl RowTable {
         }
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) fn len(&self) -> usize {
         self.levels().map(|l| l.used.load(Relaxed)).sum()
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) fn level_count(&self) -> usize {
         self.count.load(Acquire)
     }

@@ -149,8 +149,12 @@ impl Drop for Arena {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 impl Arena {
+    /// As wide as it gets.
+    pub(super) fn widen(&self) {
+        self.width.store(OPEN_CHUNKS_MAX, Ordering::Relaxed);
+    }
     /// How many chunks may be open.
     pub(super) fn width(&self) -> usize {
         self.width.load(Ordering::Relaxed)

@@ -11,7 +11,7 @@
 //! arena's refill lock (above the leaf locks, since it may map memory) and then, for a few instructions, the pool's (a leaf).
 //!
 //! *Identity*, at every quiet moment: `created = pooled + in_use + discarded`; `in_use = 0` once all arenas are gone.
-#![deny(clippy::unwrap_used)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 mod arena;
 mod budget;

@@ -62,7 +62,7 @@ fn lab_01_small_pieces_are_consecutive_and_a_full_chunk_is_followed_by_a_new_one
         let size = 1 + chance.below(60) as usize;
         let at = arena.alloc(size, 8, 0).unwrap().as_ptr() as usize;
         // No chunk header: the first piece lies at the chunk's beginning.
-        assert_eq!(at, *next.get_or_insert_with(|| at & !4095), "size {size}");
+        assert_eq!(at, *next.get_or_insert(at & !4095), "size {size}");
         next = Some(at + size.next_multiple_of(8));
     }
     assert_eq!(pool.stats().in_use, 1);
@@ -125,7 +125,9 @@ fn lab_02_chunk_ids_are_unique() {
 
 #[test]
 fn lab_03_beyond_a_quarter_of_a_chunk_a_piece_gets_its_own_buffer() {
+    assert_eq!((pool(4096, MB).oversize_above(), pool(2 << 20, 4 * MB).oversize_above()), (2048, 512 << 10));
     let pool = pool(16 << 10, MB);
+    assert_eq!(pool.oversize_above(), 4096);
     let arena = arena(&pool);
     arena.alloc(pool.oversize_above(), 8, 0).unwrap();
     assert_eq!((pool.stats().in_use, pool.stats().oversize), (1, 0));
@@ -288,6 +290,13 @@ fn pool_14_a_small_piece_still_finds_room_in_other_threads_chunks() {
     }
     assert_eq!(sizes.iter().sum::<usize>(), 4096);
     assert_eq!(arena.allocated_bytes(), 4096);
+    // Four places are open to four threads, but there is one chunk for all of them.
+    drop(arena);
+    let arena = self::arena(&pool);
+    arena.widen();
+    assert!((0..4).all(|t| arena.alloc(1024, 8, t).is_some()));
+    assert!((0..4).all(|t| arena.alloc(8, 8, t).is_none()));
+    assert_eq!((pool.stats().in_use, arena.reserved_bytes()), (1, 4096));
 }
 
 #[test]
@@ -392,6 +401,9 @@ fn a_quiet_arena_opens_one_chunk_and_a_contended_one_up_to_four() {
     let small = arena(&pool);
     (0..1_000).for_each(|t| _ = small.alloc(64, 8, t).unwrap());
     assert_eq!((small.width(), pool.stats().in_use), (1, 1));
+    // One thread alone never meets anybody, however much it takes.
+    (0..100_000).for_each(|_| _ = small.alloc(64, 8, 3).unwrap());
+    assert_eq!((small.width(), pool.stats().in_use), (1, 4));
     // On a machine that runs no two threads at once nobody meets; width is then never needed.
     let busy = arena(&pool);
     std::thread::scope(|s| {

@@ -280,6 +280,10 @@ impl Inner {
         let mut eval = Eval { inner: self, view, ops, rules, cells: &mut cells, group_start: 0, index: ColumnMap::default(), thread };
         let mut error = None;
         for group in groups.iter_mut() {
+            // Failed in an attempt before this one, and told so.
+            if matches!(group.outcome, Outcome::Counted) {
+                continue;
+            }
             let row = ops.get(group.ops.start).row;
             // With ATOMIC a later group of the same row continues its change.
             let continues = atomic && rows.last().is_some_and(|r: &RowChange<'_, '_>| r.row == row);
@@ -313,6 +317,8 @@ impl Inner {
         } else {
             let committed = commit(state, record, &mut locks, &slot, view, &mut rows, &mut cells, terms.durability, thread);
             if let Err(refusal) = committed {
+                // The next attempt may get fewer rows: what was computed for the others was not written, and must not count.
+                groups.iter_mut().filter(|g| !matches!(g.outcome, Outcome::Counted)).for_each(|g| g.outcome = Outcome::Open);
                 batch.rows = recycle(rows);
                 batch.cells = recycle(cells);
                 drop(slot);

@@ -125,12 +125,8 @@ pub fn check_offered(spec: &FamilySpec) -> Result<()> {
     if spec.ttl_ms != 0 && spec.ttl_ms != crate::options::TTL_NONE {
         return fail!(Unsupported, "family {:?}: ttl_ms is not offered by this version", String::from_utf8_lossy(&spec.name));
     }
-    if spec.min_versions != 0 || spec.flags != 0 {
-        return fail!(
-            Unsupported,
-            "family {:?}: min_versions and KEEP_DELETED are not offered by this version",
-            String::from_utf8_lossy(&spec.name)
-        );
+    if spec.flags != 0 {
+        return fail!(Unsupported, "family {:?}: KEEP_DELETED is not offered by this version", String::from_utf8_lossy(&spec.name));
     }
     Ok(())
 }

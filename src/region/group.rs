@@ -111,6 +111,10 @@ impl<'a, 'v> Eval<'_, 'a, 'v> {
         row: &'a [u8],
         found_row: &mut Option<RowRef<'v>>,
     ) -> Result<(bool, i64)> {
+        if m.op == Op::DeleteRow {
+            // Before its family is looked up: it has none.
+            return Err(not_offered(index, m));
+        }
         let family = FamilyId(m.family);
         let Some(settings) = self.view.family(family) else { return Err(no_family(family).context(name_op(index, m))) };
         let max_versions = settings.max_versions;
@@ -179,10 +183,7 @@ impl<'a, 'v> Eval<'_, 'a, 'v> {
                 self.inner.lifecycle.calls.checked(self.thread, holds);
                 Ok((holds, if holds { self.current(m, hash, row) } else { 0 }))
             }
-            other => Err(Error::new(
-                ErrorKind::Unsupported,
-                format!("{} is of kind {other:?}, which this version does not offer", name_op(index, m)),
-            )),
+            _ => Err(not_offered(index, m)),
         }
     }
 
@@ -274,3 +275,7 @@ const LOOKED_THROUGH: usize = 16;
 
 /// Cells of the current row by column.
 pub(super) type ColumnMap<'a> = HashMap<(u32, &'a [u8]), Pending, foldhash::fast::RandomState>;
+
+fn not_offered(index: usize, m: &Mutation<'_>) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("{} is of kind {:?}, which this version does not offer", name_op(index, m), m.op))
+}

@@ -102,8 +102,10 @@ pub fn open_with(
     let log = if read_only {
         None
     } else {
-        let start =
-            LogStart { first_segment: recovered.next_segment, last: if last == 0 { 0 } else { last + NUMBER_GAP }, seal: recovered.seal };
+        // Only a region whose log has never been opened has given no numbers: an empty log may be what a crash has left of one that had.
+        let first_life = last == 0 && recovered.seal.is_none();
+        let last = if first_life { 0 } else { last + NUMBER_GAP };
+        let start = LogStart { first_segment: recovered.next_segment, last, seal: recovered.seal };
         Some(Log::start(Arc::clone(&env), log_options, start, Arc::clone(&health))?)
     };
     let locks = RowLockTable::new(settings.lock_buckets.trailing_zeros());

@@ -3,7 +3,8 @@
 #![forbid(unsafe_code)]
 
 use super::bucket::Held;
-use super::table::{Attempt, Flaw, RowLockTable};
+use super::flaw::Flaw;
+use super::table::{Attempt, RowLockTable};
 use crate::clock::Timeout;
 use crate::ids::{RowHash, Tick};
 use crate::lock_order::{self, Level, LevelGuard};

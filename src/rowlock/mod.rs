@@ -19,9 +19,11 @@
 //! - **L6** A waiter is asleep but for about the first microsecond, and gone at its deadline.
 //!
 //! Parts: `bucket` the words; `table` claim and release, which never wait; `wait` sleeping, waking, closing; `overflow` entries beyond the
-//! two of a bucket; `parking` the sleep itself; `locks` the token that a commit takes as its argument.
+//! two of a bucket; `parking` the sleep itself; `locks` the token that a commit takes as its argument; `flaw` what models
+//! switch off.
 
 mod bucket;
+mod flaw;
 mod locks;
 mod overflow;
 mod table;

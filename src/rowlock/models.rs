@@ -3,7 +3,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::table::Flaw;
+use super::flaw::Flaw;
 use super::{LockError, LockScratch, RowLockTable};
 use crate::clock::Timeout;
 use crate::ids::{RowHash, Tick};
@@ -258,7 +258,7 @@ fn a_deadline_against_a_hand_over() {
         drop(locks);
         waiter.join().unwrap();
         time.join().unwrap();
-        let word = table.buckets()[0].word.load(Ordering::Relaxed);
+        let word = table.buckets[0].word.load(Ordering::Relaxed);
         assert_eq!(word % super::bucket::VERSION_ONE, 0, "held, waited for, or latched for ever: {word:x}");
     });
 }
@@ -320,7 +320,7 @@ fn overflow_entries_exclude_and_go() {
         }
         drop(inline);
         assert_eq!(count.load(Ordering::Relaxed), 2);
-        assert_eq!(table.buckets()[0].overflow.load(Ordering::Relaxed), 0);
+        assert_eq!(table.buckets[0].overflow.load(Ordering::Relaxed), 0);
     });
 }
 
@@ -337,7 +337,7 @@ fn close_leaves_nobody_asleep() {
         table.close();
         assert_eq!(waiter.join().unwrap(), Some(LockError::Closed));
         drop(locks);
-        let word = table.buckets()[0].word.load(Ordering::Relaxed);
+        let word = table.buckets[0].word.load(Ordering::Relaxed);
         assert_eq!(word % super::bucket::VERSION_ONE, 0, "{word:x}");
         table.reopen();
         assert!(table.try_lock(ROW).is_some());
@@ -363,7 +363,7 @@ fn close_against_a_wake_up() {
         for w in waiters {
             w.join().unwrap();
         }
-        let word = table.buckets()[0].word.load(Ordering::Relaxed);
+        let word = table.buckets[0].word.load(Ordering::Relaxed);
         assert_eq!(word % super::bucket::VERSION_ONE, 0, "{word:x}");
     });
 }

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 use super::bucket::{Bucket, Held, LANES, LATCH, Lane, Place, VERSION_ONE};
+use super::flaw::Flaw;
 use super::overflow::Nodes;
 use super::parking::{self, Lot};
 use crate::ids::Tick;
@@ -19,7 +20,7 @@ use crossbeam_utils::CachePadded;
 
 /// The lock table of one region.
 pub struct RowLockTable {
-    buckets: Box<[Bucket]>,
+    pub(super) buckets: Box<[Bucket]>,
     // The bucket is the hash shifted right by this; 64 where there is one bucket.
     shift: u32,
     // Written by close and reopen only.
@@ -133,10 +134,6 @@ impl RowLockTable {
         }
     }
 
-    pub(super) fn buckets(&self) -> &[Bucket] {
-        &self.buckets
-    }
-
     #[inline]
     pub(super) fn place(&self, held: Held) -> Place<'_> {
         let bucket = &self.buckets[held.bucket as usize];
@@ -216,7 +213,7 @@ impl RowLockTable {
         // Relaxed, here and below: the list, the floor and free entries are guarded by the latch.
         let first = bucket.overflow.load(Ordering::Relaxed);
         if first != 0
-            && let Some(attempt) = self.attempt_listed(index, bucket, hash, first)
+            && let Some(attempt) = self.attempt_listed(index, hash, first)
         {
             unlatch(bucket);
             return attempt;
@@ -266,7 +263,7 @@ impl RowLockTable {
 
     /// Under the latch: looks for the row among the bucket's overflow nodes.
     #[cold]
-    fn attempt_listed(&self, index: u32, _latched: &Bucket, hash: u64, first: u32) -> Option<Attempt> {
+    fn attempt_listed(&self, index: u32, hash: u64, first: u32) -> Option<Attempt> {
         let mut next = first;
         while next != 0 {
             let node = self.nodes.get(next - 1);
@@ -406,29 +403,4 @@ fn wait_for_latch(bucket: &Bucket) -> u64 {
             return word;
         }
     }
-}
-
-/// Rules that a loom model switches off, one at a time, to see that it would notice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flaw {
-    #[cfg(loom)]
-    None,
-    /// Unlock does not publish what the holder did.
-    RelaxedUnlock,
-    /// An entry that leaves does not fold its tick into the floor.
-    ForgetTick,
-    /// An entry given to another row keeps its version.
-    NoVersion,
-    /// `fsync_pending` is stored, not raised.
-    LowerPending,
-    /// A waiter sleeps without looking again.
-    SleepBlindly,
-    /// A woken waiter that sleeps again leaves WOKEN set.
-    KeepWoken,
-    /// A waiter whose deadline has passed does not look whether it was given the lock.
-    ForgetHandOver,
-    /// Several rows are taken in the caller's order.
-    CallersOrder,
-    /// Close looks for sleepers with a plain load.
-    CloseByLoad,
 }

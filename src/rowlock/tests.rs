@@ -25,13 +25,18 @@ fn free(table: &RowLockTable, hash: RowHash) -> bool {
     table.try_lock(hash).is_some()
 }
 
-/// Waits until so many threads wait for a row, so that tests need no sleeps.
-fn until_waiting(table: &RowLockTable, n: u64) {
+/// Waits until so many threads wait now, and so many sleeps were begun since the table was made: so tests need no sleeps of their own.
+fn until_asleep(table: &RowLockTable, waiting: u64, sleeps: u64) {
     let deadline = Instant::now() + Duration::from_secs(20);
-    while table.stats().waiting_now < n || table.stats().sleeps < n {
+    while table.stats().waiting_now < waiting || table.stats().sleeps < sleeps {
         assert!(Instant::now() < deadline, "nobody came to wait: {:?}", table.stats());
         thread::yield_now();
     }
+}
+
+/// The same for a table on which nobody has slept yet.
+fn until_waiting(table: &RowLockTable, n: u64) {
+    until_asleep(table, n, n);
 }
 
 /// Asserts that the table is as if nobody had ever been there: nothing held, nobody waiting, all overflow nodes given back.
@@ -39,7 +44,7 @@ fn assert_idle(table: &RowLockTable) {
     let s = table.stats();
     assert_eq!((s.held_now, s.waiting_now), (0, 0));
     assert_eq!(table.nodes.in_use(), 0, "overflow nodes stayed behind");
-    for b in table.buckets() {
+    for b in &table.buckets {
         assert_eq!(b.overflow.load(Ordering::Relaxed), 0);
         // Latch and both lanes are clear: only the version is left.
         assert_eq!(b.word.load(Ordering::Relaxed) % super::bucket::VERSION_ONE, 0);

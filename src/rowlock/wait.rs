@@ -14,9 +14,10 @@
 #![forbid(unsafe_code)]
 
 use super::bucket::{Held, LANES, Lane, Place};
+use super::flaw::Flaw;
 use super::locks::LockError;
 use super::parking::{Found, Parked, SPIN_ROUNDS, Wake};
-use super::table::{Attempt, Flaw, RowLockTable};
+use super::table::{Attempt, RowLockTable};
 use crate::clock::Timeout;
 use crate::sync::{AtomicU64, Ordering, spin_loop};
 
@@ -172,7 +173,7 @@ impl RowLockTable {
                 self.lot.unpark_all(key, Wake::Closed);
             }
         };
-        for bucket in self.buckets() {
+        for bucket in &self.buckets {
             for (n, entry) in (0..LANES).zip(&bucket.entries) {
                 wake(&bucket.word, Lane::new(n), std::ptr::from_ref(entry).addr());
             }

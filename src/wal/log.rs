@@ -5,9 +5,10 @@
 
 use super::append::{AppendError, Appender, End};
 use super::format::{RECORD_BYTES_MIN, SEGMENT_HEADER_BYTES};
+use super::prepare::{Workshop, segment_number};
 use super::record::RecordBuffer;
 use super::segment::{Segment, SegmentForm, drop_chain};
-use super::segments::{Keeper, Workshop, segment_number};
+use super::segments::Keeper;
 use super::sync::{Device, NotDurable, SyncGroup};
 use super::{LogOptions, LogStart, LogStats, Refused, WalIo};
 use crate::clock::Timeout;
@@ -20,7 +21,7 @@ use std::io;
 use std::time::Duration;
 
 /// Re-populated behind the log's end after a sync, which has write-protected those pages: at least this, and twice what the last sync covered.
-const REPOPULATE_BYTES: u32 = 64 << 10;
+const REPOPULATE_BYTES: u32 = 16 << 10;
 const REPOPULATE_BYTES_MAX: u32 = 512 << 10;
 
 /// The write-ahead log of one open region.
@@ -348,7 +349,7 @@ fn earlier_segments(env: &dyn Env, options: &LogOptions, start: &LogStart) -> Re
     numbers.sort_unstable();
     let (mut old, mut spare) = (Vec::new(), Vec::new());
     for number in numbers {
-        let path = options.dir.join(super::segments::segment_name(number));
+        let path = options.dir.join(super::prepare::segment_name(number));
         let bytes = env.file_len(&path).map_err(|e| Error::io(format!("open log segment {}", path.display()), &e))?;
         let beyond = start.seal.is_some_and(|s| number > s.segment);
         if beyond { &mut spare } else { &mut old }.push((number, bytes));

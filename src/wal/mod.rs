@@ -9,7 +9,7 @@
 //! | `append.rs` | the append lock: number, copy, publish |
 //! | `segment.rs`, `mapped.rs`, `pwrite.rs` | one open segment and the two ways to write to it |
 //! | `sync.rs` | who syncs for whom, the durable number D |
-//! | `segments.rs` | preparing, populating, retiring files |
+//! | `prepare.rs`, `segments.rs` | making a segment file; keeping two ahead, populating, retiring |
 //! | `log.rs` | the face for the commit path |
 //! | `reader.rs`, `recover.rs` | reading a log back, and telling its tail from damage |
 //!
@@ -25,6 +25,7 @@ mod log;
 mod mapped;
 #[cfg(loom)]
 mod models;
+mod prepare;
 mod pwrite;
 mod reader;
 mod record;
@@ -48,7 +49,7 @@ use std::path::PathBuf;
 
 /// True for the name of a file that a log makes in its region's directory.
 pub fn is_log_name(name: &str) -> bool {
-    name == segments::NEW_NAME || segments::segment_number(name).is_some()
+    name == prepare::NEW_NAME || prepare::segment_number(name).is_some()
 }
 
 /// What a log is opened with.

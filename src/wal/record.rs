@@ -239,7 +239,7 @@ impl<'a> Iterator for Rows<'a> {
     fn next(&mut self) -> Option<RecordRow<'a>> {
         loop {
             if let Item::Row(key) = self.items.step().ok()?? {
-                return Some(RecordRow { key, items: self.items.clone() });
+                return Some(RecordRow { key, items: self.items });
             }
         }
     }
@@ -248,7 +248,7 @@ impl<'a> Iterator for Rows<'a> {
 impl<'a> RecordRow<'a> {
     /// The row's cells in the order they were written.
     pub fn cells(&self) -> Cells<'a> {
-        Cells { items: self.items.clone(), one_row: true }
+        Cells { items: self.items, one_row: true }
     }
 }
 

@@ -16,9 +16,9 @@
 
 use super::LogOptions;
 use super::format::{RecordKind, SEGMENT_HEADER_BYTES, Seal};
+use super::prepare::{segment_name, segment_number};
 use super::reader::{self, Buffer, Progress, SegmentFile, Step, Stop, corrupt};
 use super::record::Record;
-use super::segments::{segment_name, segment_number};
 use crate::env::{Env, FsKind};
 use crate::error::{Error, Result};
 use crate::ids::LogPosition;

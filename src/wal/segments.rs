@@ -1,9 +1,8 @@
 //! The files of the log: preparing segments ahead, populating them, counting their bytes, taking back those that are no longer needed.
 //!
-//! One background thread, the keeper, does all of it, so that an append never waits for the file system: it keeps two segments prepared behind the one in use and
-//! a window populated in front of the log's end. A segment is prepared under the name `wal.new`: allocate, write zeros (fdatasync on written blocks commits
-//! no journal), header, fsync, rename to its number, fsync of the directory, map. So every file with a number has a whole header. Zeros are synced in slices,
-//! with a look at the window between them: one long fsync would let the writers run dry.
+//! One background thread, the keeper, does all of it, so that an append never waits for the file system: it keeps two segments prepared behind the one in use
+//! (`prepare.rs`) and a window populated in front of the log's end. While it writes zeros it looks at the window now and then: one long fsync would let the
+//! writers run dry.
 //!
 //! Sizes grow from 4 MB by four per roll to `segment_bytes`, so that opening a region is fast and a busy one soon works with large segments.
 //!
@@ -11,28 +10,19 @@
 
 use super::LogOptions;
 use super::append::{Appender, PREPARED};
-use super::format::{RecordKind, SEGMENT_HEADER_BYTES, SaltCrc, Seal, SegmentHeader};
-use super::mapped::MappedSegment;
-use super::pwrite::{PwriteSegment, write_zeros};
-use super::segment::{Form, Segment, drop_chain};
+use super::format::{RecordKind, SEGMENT_HEADER_BYTES};
+use super::prepare::{WINDOW_FSYNC_BYTES, Workshop, populate_error};
+use super::segment::{Segment, drop_chain};
 use crate::clock::Timeout;
-use crate::env::{Env, EnvFile};
 use crate::error::{Error, ErrorKind, Result};
 use crate::health::Health;
 use crate::lock_order::{self, Level as LockLevel};
 use crate::sync::{Arc, AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
 use std::collections::VecDeque;
-use std::io;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub(super) const NEW_NAME: &str = "wal.new";
 const FIRST_BYTES: u32 = 4 << 20;
-/// Zeros written between two syncs while a segment is prepared.
-const ZERO_SLICE_BYTES: u64 = 2 << 20;
-/// Populated ahead of the log's end while commits wait for syncs: every populated page is written by the next sync.
-const WINDOW_FSYNC_BYTES: u32 = 1 << 20;
-/// The same while none does.
+/// Populated ahead of the log's end while no commit waits for a sync.
 const WINDOW_BYTES: u32 = 8 << 20;
 /// Populated per call, so that writers get it piece by piece.
 const POPULATE_BYTES: u32 = 1 << 20;
@@ -40,17 +30,6 @@ const POPULATE_BYTES: u32 = 1 << 20;
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Segments that sync leaders leave behind before the keeper looks; beyond it the leader's push allocates.
 const LEFT_AT_ONCE: usize = 16;
-
-/// The name of a segment's file.
-pub(super) fn segment_name(number: u32) -> String {
-    format!("wal.{number:010}")
-}
-
-/// The number in a segment's file name. None: some other file.
-pub(super) fn segment_number(name: &str) -> Option<u32> {
-    let digits = name.strip_prefix("wal.").filter(|d| d.len() == 10 && d.bytes().all(|b| b.is_ascii_digit()))?;
-    digits.parse().ok()
-}
 
 #[derive(Clone, Copy, Debug)]
 struct SegmentFile {
@@ -95,125 +74,6 @@ impl Files {
     fn bytes(&self) -> u64 {
         self.live.iter().chain(&self.spare).map(|f| f.bytes).sum()
     }
-}
-
-/// What a preparation needs to know.
-pub(super) struct Workshop {
-    pub(super) env: std::sync::Arc<dyn Env>,
-    pub(super) options: LogOptions,
-    pub(super) mapped: bool,
-}
-
-impl Workshop {
-    fn path(&self, name: &str) -> PathBuf {
-        self.options.dir.join(name)
-    }
-
-    fn segment_path(&self, number: u32) -> PathBuf {
-        self.path(&segment_name(number))
-    }
-
-    /// Makes segment `number` of `bytes` bytes ready for records. `reuse` is an old segment's number. `between` is called now and then.
-    pub(super) fn prepare(
-        &self,
-        number: u32,
-        bytes: u32,
-        seal: Option<Seal>,
-        reuse: Option<u32>,
-        between: &mut dyn FnMut(),
-    ) -> Result<Segment> {
-        lock_order::assert_free_from(LockLevel::LogAppend, "preparing a segment");
-        let path = self.path(NEW_NAME);
-        let file = self.fresh_file(&path, reuse)?;
-        let salt = self.fill(&*file, &path, number, bytes, seal, between).inspect_err(|_| {
-            // On a full disk it must not keep what it got.
-            let _ = self.env.remove(&path);
-        })?;
-        let numbered = self.segment_path(number);
-        self.env.rename(&path, &numbered).map_err(|e| Error::io(format!("rename {} to {}", path.display(), numbered.display()), &e))?;
-        self.env.sync_dir(&self.options.dir).map_err(|e| Error::io(format!("sync directory {}", self.options.dir.display()), &e))?;
-        // Opened again under the name that it keeps: errors of the environment name it.
-        drop(file);
-        let file = self.env.open(&numbered, true).map_err(|e| Error::io(format!("open {}", numbered.display()), &e))?;
-        self.dress(file, &numbered, number, bytes, salt)
-    }
-
-    fn fresh_file(&self, path: &Path, reuse: Option<u32>) -> Result<Box<dyn EnvFile>> {
-        if let Some(old) = reuse {
-            // Out of the numbered names before its header goes: a number never has a bad header.
-            let from = self.segment_path(old);
-            self.env.rename(&from, path).map_err(|e| Error::io(format!("rename {} to {}", from.display(), path.display()), &e))?;
-            return self.env.open(path, true).map_err(|e| Error::io(format!("open {}", path.display()), &e));
-        }
-        match self.env.remove(path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::io(format!("remove {}", path.display()), &e)),
-            _ => {}
-        }
-        self.env.create(path).map_err(|e| Error::io(format!("create {}", path.display()), &e))
-    }
-
-    /// Space, zeros, header: all of it durable when this returns.
-    fn fill(
-        &self,
-        file: &dyn EnvFile,
-        path: &Path,
-        number: u32,
-        bytes: u32,
-        seal: Option<Seal>,
-        between: &mut dyn FnMut(),
-    ) -> Result<SaltCrc> {
-        let what = |verb: &str| format!("{verb} log segment {}", path.display());
-        match file.preallocate(bytes as u64) {
-            Ok(()) => {}
-            // The zeros below take the space too; only a mapping must be sure of it.
-            Err(e) if !self.mapped && matches!(e.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput) => {}
-            Err(e) => return Err(Error::io(what("allocate"), &e)),
-        }
-        let mut at = 0;
-        while at < bytes as u64 {
-            let end = (at + ZERO_SLICE_BYTES).min(bytes as u64);
-            write_zeros(file, at..end).and_then(|()| file.sync_data()).map_err(|e| Error::io(what("write zeros to"), &e))?;
-            at = end;
-            between();
-        }
-        let identity = self.env.identity(path).map_err(|e| Error::io(what("identify"), &e))?;
-        let mut salt = [0; 8];
-        self.env.random(&mut salt).map_err(|e| Error::io(what("choose a salt for"), &e))?;
-        let salt = u64::from_le_bytes(salt);
-        let header = SegmentHeader {
-            number,
-            region_uuid: self.options.region_uuid,
-            salt,
-            clock_unit: self.options.clock_unit,
-            boot_id: self.env.boot_id(),
-            identity,
-            seal,
-        };
-        file.write_all_at(&header.encode(), 0).and_then(|()| file.sync_all()).map_err(|e| Error::io(what("write the header of"), &e))?;
-        Ok(SaltCrc::new(salt))
-    }
-
-    /// Maps the file, where the log is mapped, and populates the first window.
-    fn dress(&self, file: Box<dyn EnvFile>, path: &Path, number: u32, bytes: u32, salt: SaltCrc) -> Result<Segment> {
-        if !self.mapped {
-            return Ok(Segment::new(number, bytes, salt, Form::Pwrite(PwriteSegment::new(file)), bytes));
-        }
-        let map = MappedSegment::new(file, bytes as usize).map_err(|e| Error::io(format!("map log segment {}", path.display()), &e))?;
-        let segment = Segment::new(number, bytes, salt, Form::Mapped(map), 0);
-        segment.populate_to(WINDOW_FSYNC_BYTES).map_err(|e| populate_error(path, &e))?;
-        Ok(segment)
-    }
-
-    fn remove(&self, number: u32) {
-        let path = self.segment_path(number);
-        if let Err(e) = self.env.remove(&path) {
-            log::warn!(target: "region", "remove log segment {}: {e}", path.display());
-        }
-    }
-}
-
-fn populate_error(path: &Path, e: &io::Error) -> Error {
-    Error::io(format!("populate log segment {}", path.display()), e)
 }
 
 impl Keeper {
@@ -360,14 +220,16 @@ impl Keeper {
         Some((number, bytes, reuse))
     }
 
-    /// Takes back and removes what is prepared and not used yet.
+    /// Takes back and removes what is prepared and not used yet. The last one first, and none below one that stays: a crash or an
+    /// error in between must not leave a gap in the numbers, which is damage.
     fn discard_prepared(&self, shop: &Workshop, appender: &Appender) {
-        for segment in appender.take_prepared().into_iter().flatten() {
+        let mut all_removed = true;
+        for segment in appender.take_prepared().into_iter().flatten().rev() {
             let mut files = self.files();
             files.live.retain(|f| f.number != segment.number);
             files.next_number = files.next_number.min(segment.number);
             drop(files);
-            shop.remove(segment.number);
+            all_removed = all_removed && shop.remove(segment.number);
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod appending;
 mod formats;
+mod killing;
 mod recovery;
 mod sealing;
 mod space;
@@ -97,7 +98,7 @@ impl Rig {
         Ok((entries, r))
     }
     fn path(&self, number: u32) -> std::path::PathBuf {
-        self.options.dir.join(segments::segment_name(number))
+        self.options.dir.join(prepare::segment_name(number))
     }
     fn read(&self, number: u32) -> Vec<u8> {
         crate::env::read_whole(&self.mem, &self.path(number), 128 << 20).unwrap()

@@ -4,7 +4,10 @@
 mod append_lock;
 mod boundary;
 mod chunks;
+#[path = "../common/mod.rs"]
+mod common;
 mod counters;
+mod crash;
 mod durable;
 mod header;
 mod rig;
@@ -16,6 +19,7 @@ mod short;
 mod stress;
 mod symbols;
 mod ticks;
+mod tidy;
 mod unsynced;
 mod verbs;
 mod visibility;

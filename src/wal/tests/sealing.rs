@@ -83,7 +83,7 @@ fn a_missing_segment_is_refused_unless_nothing_can_be_in_it() {
         let rig = rig.kill();
         rig.mem.remove(&rig.path(number)).unwrap();
         let e = rig.recover().unwrap_err();
-        assert!(e.kind() == ErrorKind::Corrupt && e.message().contains(&segments::segment_name(number)), "{number}: {e}");
+        assert!(e.kind() == ErrorKind::Corrupt && e.message().contains(&prepare::segment_name(number)), "{number}: {e}");
     }
     let rig = rig.kill();
     for number in used + 1..r.next_segment {
@@ -195,7 +195,7 @@ fn a_clean_close_leaves_no_prepared_files_and_everything_durable() {
         commit(&mut buffer, b"late", 1, Level::Sync);
         assert!(matches!(log.append(&mut buffer), Err(Refused::Poisoned)));
         let names = rig.mem.list(&rig.options.dir).unwrap();
-        assert_eq!(names, (1..=used).map(segments::segment_name).collect::<Vec<_>>());
+        assert_eq!(names, (1..=used).map(prepare::segment_name).collect::<Vec<_>>());
         drop(log);
         let (entries, r) = rig.power_cut().recover().unwrap();
         assert_eq!((entries.len(), r.report.cut_tails), (1500, 0));

