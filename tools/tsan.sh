@@ -13,8 +13,10 @@ if ! [ -x /usr/bin/cargo ] || ! command -v clang-16 >/dev/null || ! [ -d /usr/li
     exit 2
 fi
 export RUSTC=/usr/bin/rustc RUSTDOC=/usr/bin/rustdoc RUSTC_BOOTSTRAP=1
+# The library is linked as a shared one too, by the wrapper that its symbol versions need.
+export REGION_CC=clang-16
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/tsan"
-export RUSTFLAGS="--cfg tsan -Zsanitizer=thread -Zexternal-clangrt -Clinker=clang-16 -Clink-arg=-fsanitize=thread \
+export RUSTFLAGS="--cfg tsan -Zsanitizer=thread -Zexternal-clangrt -Clinker=$PWD/tools/cc-region -Clink-arg=-fsanitize=thread \
 -Clink-arg=-lm -Clink-arg=-lresolv -Clink-arg=-lpthread -Clink-arg=-ldl -Clink-arg=-lc"
 /usr/bin/cargo build --manifest-path tools/tsan/Cargo.toml -Zbuild-std --target x86_64-unknown-linux-gnu
 symbolizer=$(command -v llvm-symbolizer || ls /usr/lib/llvm-*/bin/llvm-symbolizer 2>/dev/null | head -1 || true)
