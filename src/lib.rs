@@ -19,8 +19,6 @@ pub mod commit;
 #[cfg(not(loom))]
 pub mod read;
 
-#[cfg(not(loom))]
-pub mod state;
 pub mod store;
 
 pub mod memstore;
