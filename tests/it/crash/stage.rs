@@ -66,8 +66,10 @@ pub struct Cell {
     pub ts: u64,
     pub seq: u64,
 }
-/// All a region shows, by row and qualifier.
-pub type Content = BTreeMap<(Vec<u8>, Vec<u8>), Cell>;
+/// Row and qualifier.
+pub type Name = (Vec<u8>, Vec<u8>);
+/// All a region shows.
+pub type Content = BTreeMap<Name, Cell>;
 
 pub fn content(r: &Region) -> Content {
     let mut all = Content::new();
@@ -144,7 +146,7 @@ pub enum Step {
 #[derive(Clone, Debug)]
 pub struct Commit {
     pub level: Durability,
-    pub sets: Vec<((Vec<u8>, Vec<u8>), Option<Vec<u8>>)>,
+    pub sets: Vec<(Name, Option<Vec<u8>>)>,
     pub seq: u64,
     pub ts: u64,
 }
