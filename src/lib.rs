@@ -8,7 +8,6 @@ pub mod ffi;
 
 // The part of the C interface that threads race on, alone, for loom.
 #[cfg(all(test, loom))]
-#[expect(unsafe_code, reason = "loom's cells")]
 #[path = "ffi/handle/protocol.rs"]
 mod ffi_handle_protocol;
 

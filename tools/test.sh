@@ -24,7 +24,9 @@ step_format() { cargo fmt --all --check; }
 step_lint() { cargo clippy --quiet --all-targets --features test-hooks -- -D warnings; }
 step_unit() { cargo test --quiet --lib --features test-hooks; }
 step_integration() { cargo test --quiet --test it --features test-hooks; }
+step_alone() { cargo test --quiet --test alone --features test-hooks; }
 step_doc() { cargo test --quiet --doc; }
+step_summary() { python3 benches/compare/test_summarise.py; }
 step_loom() { tools/loom.sh; }
 step_release() { cargo build --release; }
 step_c() { REGION_LIB_DIR="$LIB" c_tests/run.sh; }
@@ -34,7 +36,7 @@ step_kill() { tools/kill.sh 200; }
 step_demo() { tools/demo.sh; }
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(tools format lint unit integration doc loom release c c_sanitized python kill demo)
+[ ${#steps[@]} -gt 0 ] || steps=(tools format lint unit integration alone doc summary loom release c c_sanitized python kill demo)
 passed=0
 for name in "${steps[@]}"; do
   echo "== $name"

@@ -12,7 +12,7 @@
 mod lock;
 mod mapping;
 mod system;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 use super::{Env, EnvFile, FileIdentity, FsKind, LockOutcome, Mapping};

@@ -151,6 +151,10 @@ impl Drop for Arena {
 
 #[cfg(all(test, not(loom)))]
 impl Arena {
+    /// As wide as it gets.
+    pub(super) fn widen(&self) {
+        self.width.store(OPEN_CHUNKS_MAX, Ordering::Relaxed);
+    }
     /// How many chunks may be open.
     pub(super) fn width(&self) -> usize {
         self.width.load(Ordering::Relaxed)

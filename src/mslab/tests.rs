@@ -290,6 +290,13 @@ fn pool_14_a_small_piece_still_finds_room_in_other_threads_chunks() {
     }
     assert_eq!(sizes.iter().sum::<usize>(), 4096);
     assert_eq!(arena.allocated_bytes(), 4096);
+    // Four places are open to four threads, but there is one chunk for all of them.
+    drop(arena);
+    let arena = self::arena(&pool);
+    arena.widen();
+    assert!((0..4).all(|t| arena.alloc(1024, 8, t).is_some()));
+    assert!((0..4).all(|t| arena.alloc(8, 8, t).is_none()));
+    assert_eq!((pool.stats().in_use, arena.reserved_bytes()), (1, 4096));
 }
 
 #[test]
@@ -394,6 +401,9 @@ fn a_quiet_arena_opens_one_chunk_and_a_contended_one_up_to_four() {
     let small = arena(&pool);
     (0..1_000).for_each(|t| _ = small.alloc(64, 8, t).unwrap());
     assert_eq!((small.width(), pool.stats().in_use), (1, 1));
+    // One thread alone never meets anybody, however much it takes.
+    (0..100_000).for_each(|_| _ = small.alloc(64, 8, 3).unwrap());
+    assert_eq!((small.width(), pool.stats().in_use), (1, 4));
     // On a machine that runs no two threads at once nobody meets; width is then never needed.
     let busy = arena(&pool);
     std::thread::scope(|s| {

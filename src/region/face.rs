@@ -400,3 +400,8 @@ pub struct RegionStats {
     pub unlogged_bytes: u64,
     pub health: u64,
 }
+
+/// Takes the answers of [`super::Region::counter_get_many`]: index of the key, and its counter with timestamp.
+pub type CounterResults<'r> = &'r mut dyn FnMut(usize, crate::error::Result<Option<(i64, u64)>>);
+/// Takes the answers of [`super::Region::get_many`]: index of the key, and what was found with its bytes; false stops.
+pub type ValueResults<'r> = &'r mut dyn FnMut(usize, Option<(Found, &[u8])>) -> bool;

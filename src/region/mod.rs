@@ -273,7 +273,7 @@ impl Region {
         snapshot: Option<&Snapshot>,
         o: &ReadOptions,
         keys: &dyn Keys,
-        results: &mut dyn FnMut(usize, Result<Option<(i64, u64)>>),
+        results: CounterResults<'_>,
     ) -> Result<()> {
         for i in 0..keys.len() {
             results(i, self.inner.counter_get(snapshot, o, keys.get(i)));
@@ -281,13 +281,7 @@ impl Region {
         Ok(())
     }
     /// Reads many values, in order, until `results` answers false.
-    pub fn get_many(
-        &self,
-        snapshot: Option<&Snapshot>,
-        o: &ReadOptions,
-        keys: &dyn Keys,
-        results: &mut dyn FnMut(usize, Option<(Found, &[u8])>) -> bool,
-    ) -> Result<()> {
+    pub fn get_many(&self, snapshot: Option<&Snapshot>, o: &ReadOptions, keys: &dyn Keys, results: ValueResults<'_>) -> Result<()> {
         self.inner.get_many(snapshot, o, keys, results)
     }
 

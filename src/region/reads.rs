@@ -1,7 +1,7 @@
 //! Point reads: check, claim a slot, read at the row's cut or at a snapshot.
 
 use super::Inner;
-use super::face::{Found, Key, Keys, Pinned, ValueSink};
+use super::face::{Found, Key, Keys, Pinned, ValueResults, ValueSink};
 use super::increment::{counter_of, no_family};
 use super::scanner::Snapshot;
 use super::thread;
@@ -76,13 +76,7 @@ impl Inner {
     }
 
     /// See `Region::get_many`.
-    pub fn get_many(
-        &self,
-        snapshot: Option<&Snapshot>,
-        o: &ReadOptions,
-        keys: &dyn Keys,
-        results: &mut dyn FnMut(usize, Option<(Found, &[u8])>) -> bool,
-    ) -> Result<()> {
+    pub fn get_many(&self, snapshot: Option<&Snapshot>, o: &ReadOptions, keys: &dyn Keys, results: ValueResults<'_>) -> Result<()> {
         // The value is copied before it is shown: what `results` is given once is final, while a read may have to start again.
         let mut value = Vec::new();
         for i in 0..keys.len() {

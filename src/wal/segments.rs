@@ -28,6 +28,8 @@ const WINDOW_BYTES: u32 = 8 << 20;
 const POPULATE_BYTES: u32 = 1 << 20;
 /// How long a waiter for space sleeps before it looks whether the region closes.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Segments that sync leaders leave behind before the keeper looks; beyond it the leader's push allocates.
+const LEFT_AT_ONCE: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
 struct SegmentFile {
@@ -86,6 +88,7 @@ impl Keeper {
             first_number: first.number,
             next_number: first.number.saturating_add(1),
             called: true,
+            left: Vec::with_capacity(LEFT_AT_ONCE),
             ..Files::default()
         };
         Self { files: Mutex::new(files), work: Condvar::new(), space: Condvar::new(), fsync_lately: AtomicBool::new(false) }
@@ -232,7 +235,12 @@ impl Keeper {
 
     /// Unmaps and closes what the sync group has left behind: it takes milliseconds, which no committing thread should pay.
     fn drop_left(&self) {
-        let left = std::mem::take(&mut self.files().left);
+        if self.files().left.is_empty() {
+            return;
+        }
+        // Made here, before the lock: a leader, in some commit's call, then pushes without allocating.
+        let room = Vec::with_capacity(LEFT_AT_ONCE);
+        let left = std::mem::replace(&mut self.files().left, room);
         for (first, up_to) in left {
             drop_chain(first, up_to);
         }

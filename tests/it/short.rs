@@ -105,6 +105,9 @@ impl Mutations for Ops<'_> {
 pub fn op<'a>(op: Op, row: &'a [u8], qual: &'a [u8]) -> Mutation<'a> {
     Mutation { op, family: CF, row, qual, value: b"", delta: 0, timestamp: 0 }
 }
+pub fn in_family(family: u32, m: Mutation<'_>) -> Mutation<'_> {
+    Mutation { family, ..m }
+}
 pub fn op_put<'a>(row: &'a [u8], qual: &'a [u8], value: &'a [u8]) -> Mutation<'a> {
     Mutation { value, ..op(Op::Put, row, qual) }
 }

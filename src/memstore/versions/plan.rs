@@ -205,11 +205,21 @@ impl Chunk<'_> {
     /// `kept` versions: the worst of an interval, if `kept` better ones have numbers up to the interval's bound.
     fn dead_of_many(&self, head: Head<'_>, slots: [Key; 2], kept: u32) -> Option<NonNull<CopyCell>> {
         let mut worst: [Option<(Key, NonNull<CopyCell>)>; INTERVALS] = [None; INTERVALS];
+        // Increments of each interval seen so far: once they are more than `kept`, the worst of them is dead, and a list that grew long while
+        // the registry was held is not walked to its end.
+        let mut seen = [0u32; INTERVALS];
+        for (_, seq) in slots {
+            if let Some(i) = self.interval(seq) {
+                seen[i] += 1;
+            }
+        }
         for (cell, key) in copies(head) {
-            if let Some(i) = self.interval(key.1)
-                && worst[i].is_none_or(|(w, _)| key < w)
-            {
-                worst[i] = Some((key, cell));
+            let Some(i) = self.interval(key.1) else { continue };
+            seen[i] += 1;
+            let (key, cell) = worst[i].filter(|(w, _)| *w < key).unwrap_or((key, cell));
+            worst[i] = Some((key, cell));
+            if seen[i] > kept && slots.iter().all(|s| *s > key) {
+                return Some(cell);
             }
         }
         let mut better = [0u32; INTERVALS];

@@ -129,9 +129,7 @@ fn a_packed_call_that_waited_for_log_space_writes_every_row() {
         (Some("packed"), Point::BeforeAppend) if first.swap(false, Ordering::SeqCst) => refused_soon.send(()).unwrap(),
         (Some("packed"), Point::AppendDone) => drop(run_done.send(())),
         // The other writer has the row until the call's shorter run is in the log.
-        (Some("other"), Point::RowLocked) if holds_row.send(()).is_ok() => {
-            let () = wait_run.lock().unwrap().recv().unwrap();
-        }
+        (Some("other"), Point::RowLocked) if holds_row.send(()).is_ok() => wait_run.lock().unwrap().recv().unwrap(),
         _ => {}
     });
     let mut values = [0; 3];

@@ -66,10 +66,8 @@ pub struct Cell {
     pub ts: u64,
     pub seq: u64,
 }
-/// Row and qualifier.
-pub type Name = (Vec<u8>, Vec<u8>);
-/// All a region shows.
-pub type Content = BTreeMap<Name, Cell>;
+/// All a region shows, by row and qualifier.
+pub type Content = BTreeMap<(Vec<u8>, Vec<u8>), Cell>;
 
 pub fn content(r: &Region) -> Content {
     let mut all = Content::new();
@@ -142,11 +140,14 @@ pub enum Step {
     Reopen,
 }
 
+/// Row and qualifier.
+pub type Column = (Vec<u8>, Vec<u8>);
+
 /// A commit that was begun, with all it sets; number and timestamp are known once it has returned.
 #[derive(Clone, Debug)]
 pub struct Commit {
     pub level: Durability,
-    pub sets: Vec<(Name, Option<Vec<u8>>)>,
+    pub sets: Vec<(Column, Option<Vec<u8>>)>,
     pub seq: u64,
     pub ts: u64,
 }

@@ -1,0 +1,152 @@
+//! Scenarios BAT-*, at the level of the region. Each is named by its id.
+
+use crate::rig::*;
+use region::env::fault::Op as EnvOp;
+use region::error::ErrorKind;
+use region::hooks::Point;
+use region::options::{Durability, RegionOptions, WriteOptions};
+use region::region::{BatchOutcome, OpStatus, Region};
+
+/// Ten valid puts, one sync. Then with one of an unknown family: it alone fails, one more sync.
+#[test]
+fn bat_01_bat_02() {
+    let rig = Rig::new("");
+    let r = &rig.region;
+    let rows: Vec<[u8; 1]> = (0..10).map(|i| [i]).collect();
+    let ops = || rows.iter().map(|row| op_put(row, b"q", b"v")).collect::<Vec<_>>();
+    let before = r.stats().unwrap().wal_syncs;
+    done(r, ops(), &at(Durability::FsyncWal));
+    assert_eq!(r.stats().unwrap().wal_syncs, before + 1);
+    let mut with_bad = ops();
+    with_bad[5].family = 77;
+    let (outcome, results, _) = batch(r, with_bad, &at(Durability::FsyncWal));
+    assert!(matches!(outcome, Ok(BatchOutcome::Partial { first: 5, .. })), "{outcome:?}");
+    for (i, result) in results.iter().enumerate() {
+        let expected = if i == 5 { OpStatus::Failed(ErrorKind::NoFamily) } else { OpStatus::Applied };
+        assert_eq!(result.unwrap().status, expected, "{i}");
+    }
+    assert_eq!(r.stats().unwrap().wal_syncs, before + 2);
+}
+
+/// No time to wait at all: what is free is done.
+#[test]
+fn bat_05() {
+    let rig = Rig::new("");
+    for micros in [0, 1] {
+        done(&rig.region, vec![op_put(b"a", b"q", b"v"), op_put(b"b", b"q", b"v")], &within(micros, WriteOptions::DEFAULT));
+    }
+}
+
+/// One row is locked elsewhere past the time: an atomic batch does nothing and syncs nothing; of a plain one only that row fails.
+#[test]
+fn bat_06() {
+    let rig = Rig::new("");
+    let r = &rig.region;
+    let held = rig.hold(Point::RowLocked, |r| inc(r, b"b", b"n", 1));
+    let ops = || vec![op_put(b"a", b"q", b"v"), op_put(b"b", b"q", b"v"), op_put(b"c", b"q", b"v")];
+    let o = within(SHORT.micros(), at(Durability::FsyncWal));
+    let before = r.stats().unwrap();
+    let atomic = batch(r, ops(), &WriteOptions { flags: WriteOptions::ATOMIC, ..o }).0;
+    assert_eq!(kind(atomic), ErrorKind::Timeout);
+    let after = r.stats().unwrap();
+    assert_eq!((after.seq, after.wal_syncs), (before.seq, before.wal_syncs));
+    assert!(scan(r, None, b"", b"").is_empty());
+    // One time for the whole call: with FSYNC the sync would be out of time as well, and the outcome unknown.
+    let (outcome, results, _) = batch(r, ops(), &within(SHORT.micros(), WriteOptions::DEFAULT));
+    assert!(matches!(outcome, Ok(BatchOutcome::Partial { first: 1, .. })), "{outcome:?}");
+    assert_eq!(results[1].unwrap().status, OpStatus::Failed(ErrorKind::Timeout));
+    assert_eq!((get(r, b"a", b"q"), get(r, b"b", b"q"), get(r, b"c", b"q")), (Some(b"v".to_vec()), None, Some(b"v".to_vec())));
+    assert_eq!(held.release(), 1);
+}
+
+fn ranged() -> (tempfile::TempDir, Region) {
+    let dir = tempfile::tempdir().unwrap();
+    let options = RegionOptions { start_row: b"a".to_vec(), end_row: b"c".to_vec(), ..crate::verbs::options() };
+    let r = Region::open(&dir.path().join("r"), options, None, None).unwrap();
+    (dir, r)
+}
+
+/// A region from a to before c: rows a, c, b.
+#[test]
+fn bat_08_lck_08() {
+    let (_dir, r) = ranged();
+    let (outcome, results, _) =
+        batch(&r, vec![op_put(b"a", b"q", b"v"), op_put(b"c", b"q", b"v"), op_put(b"b", b"q", b"v")], &WriteOptions::DEFAULT);
+    assert!(matches!(outcome, Ok(BatchOutcome::Partial { first: 1, .. })), "{outcome:?}");
+    assert_eq!(
+        results.iter().map(|r| r.unwrap().status).collect::<Vec<_>>(),
+        [OpStatus::Applied, OpStatus::Failed(ErrorKind::Range), OpStatus::Applied]
+    );
+    for row in [b"A".as_slice(), b"c", b"zz"] {
+        assert_eq!(kind(inc_with(&r, row, b"n", 1, &WriteOptions::DEFAULT)), ErrorKind::Range);
+    }
+    close(&r);
+}
+
+/// An empty batch: nothing at all.
+#[test]
+fn bat_11() {
+    let rig = Rig::new("");
+    let before = (rig.region.stats().unwrap().seq, rig.faults.count(EnvOp::SyncData));
+    for o in [at(Durability::FsyncWal), flags(WriteOptions::ATOMIC)] {
+        let (outcome, _, info) = batch(&rig.region, vec![], &o);
+        assert!(matches!(outcome, Ok(BatchOutcome::Done)));
+        assert_eq!(info.seq, 0);
+    }
+    assert_eq!((rig.region.stats().unwrap().seq, rig.faults.count(EnvOp::SyncData)), before);
+}
+
+/// One column three times in one call: the last one counts, and it is one version.
+#[test]
+fn bat_12() {
+    let rig = Rig::new("");
+    let r = &rig.region;
+    let ops = [b"1", b"2", b"3"].map(|v| in_family(CF3, op_put(b"r", b"q", v)));
+    done(r, ops.to_vec(), &WriteOptions::DEFAULT);
+    let cells = scan(r, None, b"r", b"s");
+    assert_eq!(cells, [(b"r".to_vec(), b"q".to_vec(), b"3".to_vec())]);
+}
+
+/// An increment and a put of an unknown family: ours stay per row (HBase refuses the whole batch).
+#[test]
+fn bat_13() {
+    let rig = Rig::new("");
+    let r = &rig.region;
+    let (outcome, results, _) = batch(r, vec![op_inc(b"a", b"n", 1), in_family(77, op_put(b"b", b"q", b"v"))], &WriteOptions::DEFAULT);
+    assert!(matches!(outcome, Ok(BatchOutcome::Partial { first: 1, .. })), "{outcome:?}");
+    assert_eq!(results[0].unwrap().status, OpStatus::Applied);
+    assert_eq!(counter(r, b"a", b"n"), Some(1));
+}
+
+/// Requests are counted by operation.
+#[test]
+fn bat_14() {
+    let rig = Rig::new("");
+    let r = &rig.region;
+    done(r, vec![op_put(b"a", b"q", b"v"), op_put(b"b", b"q", b"v"), op_delete(b"b", b"q")], &WriteOptions::DEFAULT);
+    put(r, b"c", b"q", b"v");
+    inc_row(r, b"d", &[(b"x", 1), (b"y", 1)]);
+    inc(r, b"d", b"x", 1);
+    let stats = r.stats().unwrap();
+    assert_eq!((stats.writes, stats.increments), (4, 3), "{stats:?}");
+}
+
+/// Rows of their own, random values, each read back right after its put.
+#[test]
+fn bat_16() {
+    let rig = Rig::new("");
+    let (r, seed) = (&rig.region, seed());
+    std::thread::scope(|s| {
+        for t in 0..20u64 {
+            s.spawn(move || {
+                let mut random = Random(seed + t);
+                for i in 0..100u64 {
+                    let row = [t.to_be_bytes(), i.to_be_bytes()].concat();
+                    let value: Vec<u8> = (0..100).map(|_| random.next() as u8).collect();
+                    put(r, &row, b"q", &value);
+                    assert_eq!(get(r, &row, b"q").unwrap(), value);
+                }
+            });
+        }
+    });
+}
