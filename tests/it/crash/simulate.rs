@@ -258,7 +258,7 @@ fn seeds() -> u64 {
 
 /// P-C1, P-D1, P-D2, P-T2; BUG-51, BUG-52, REC-07. The log mapped.
 #[test]
-fn crash_at_every_step_of_a_mapped_log() {
+fn p_d2_crash_at_every_step_of_a_mapped_log() {
     for seed in 1..=seeds() {
         simulate(IOS[0], seed, 10_001, seeds() > 1, "");
     }
@@ -266,7 +266,7 @@ fn crash_at_every_step_of_a_mapped_log() {
 
 /// The same with one write per record, each cut short once.
 #[test]
-fn crash_at_every_step_of_a_written_log() {
+fn p_d2_crash_at_every_step_of_a_written_log() {
     for seed in 1..=seeds() {
         simulate(IOS[1], seed + 1_000, 10_011, seeds() > 1, "");
     }
