@@ -999,7 +999,7 @@ region_status region_increment(struct region_t *r,
 /**
  * Adds to several counters of one row, all of them or none, in one commit. Values in input order: values has n elements,
  * or is NULL; untouched on an error. A bound that one column does not meet refuses the whole call (REGION_NOT_APPLIED).
- * err->op_index: the column that failed. Else as region_increment.
+ * err->op_index: the column that failed. Else as region_increment. Threads: any.
  */
 REGION_MUST_CHECK
 region_status region_increment_row(struct region_t *r,
@@ -1011,51 +1011,6 @@ region_status region_increment_row(struct region_t *r,
                                    const struct region_write_options_t *opts,
                                    int64_t *values,
                                    struct region_error_t *err);
-
-/**
- * Many increments of any rows in one call: n packed records (region_pack.h) that fill incs_len bytes. Results in input
- * order: results has n elements of result_size bytes, or is NULL. Returns and results as region_batch_mutate; consecutive
- * records of one row form a group. Else as region_increment.
- */
-REGION_MUST_CHECK
-region_status region_increment_packed(struct region_t *r,
-                                      const void *incs,
-                                      size_t incs_len,
-                                      size_t n,
-                                      const struct region_write_options_t *opts,
-                                      struct region_op_result_t *results,
-                                      size_t result_size,
-                                      struct region_error_t *err);
-
-/**
- * Many changes in one call. Consecutive elements of the same row form a group: one atomic change of the row, in the order
- * given. Rows are independent unless REGION_W_ATOMIC. results: n elements of result_size bytes, or NULL; in a failed group
- * the failing element has the reason, the others REGION_E_NOT_RUN. They are written whenever the arguments are in order,
- * whatever is returned. Pointers are borrowed for the call. Threads: any.
- * REGION_OK: every element applied. REGION_NOT_APPLIED: none failed, at least one check or bound was not met, its group
- * changed nothing. REGION_E_PARTIAL: some groups applied, some failed. Any other error: nothing of the call was applied,
- * REGION_E_OUTCOME_UNKNOWN excepted. err->op_index: the first failure. Else as region_increment.
- */
-REGION_MUST_CHECK
-region_status region_batch_mutate(struct region_t *r,
-                                  const struct region_mutation_t *ops,
-                                  size_t n,
-                                  size_t op_size,
-                                  const struct region_write_options_t *opts,
-                                  struct region_op_result_t *results,
-                                  size_t result_size,
-                                  struct region_error_t *err);
-
-/** region_batch_mutate with n packed records (region_pack.h) that fill ops_len bytes. */
-REGION_MUST_CHECK
-region_status region_batch_mutate_packed(struct region_t *r,
-                                         const void *ops,
-                                         size_t ops_len,
-                                         size_t n,
-                                         const struct region_write_options_t *opts,
-                                         struct region_op_result_t *results,
-                                         size_t result_size,
-                                         struct region_error_t *err);
 
 /**
  * Stores a value. Pointers are borrowed for the call. Threads: any. Returns as region_increment, but for NOT_APPLIED,
@@ -1116,6 +1071,51 @@ region_status region_wait_durable(struct region_t *r,
                                   uint64_t commit_seq,
                                   uint64_t timeout_us,
                                   struct region_error_t *err);
+
+/**
+ * Many increments of any rows in one call: n packed records (region_pack.h) that fill incs_len bytes. Results in input
+ * order: results has n elements of result_size bytes, or is NULL. Returns and results as region_batch_mutate; consecutive
+ * records of one row form a group. Else as region_increment. Threads: any.
+ */
+REGION_MUST_CHECK
+region_status region_increment_packed(struct region_t *r,
+                                      const void *incs,
+                                      size_t incs_len,
+                                      size_t n,
+                                      const struct region_write_options_t *opts,
+                                      struct region_op_result_t *results,
+                                      size_t result_size,
+                                      struct region_error_t *err);
+
+/**
+ * Many changes in one call. Consecutive elements of the same row form a group: one atomic change of the row, in the order
+ * given. Rows are independent unless REGION_W_ATOMIC. results: n elements of result_size bytes, or NULL; in a failed group
+ * the failing element has the reason, the others REGION_E_NOT_RUN. They are written whenever the arguments are in order,
+ * whatever is returned. Pointers are borrowed for the call. Threads: any.
+ * REGION_OK: every element applied. REGION_NOT_APPLIED: none failed, at least one check or bound was not met, its group
+ * changed nothing. REGION_E_PARTIAL: some groups applied, some failed. Any other error: nothing of the call was applied,
+ * REGION_E_OUTCOME_UNKNOWN excepted. err->op_index: the first failure. Else as region_increment.
+ */
+REGION_MUST_CHECK
+region_status region_batch_mutate(struct region_t *r,
+                                  const struct region_mutation_t *ops,
+                                  size_t n,
+                                  size_t op_size,
+                                  const struct region_write_options_t *opts,
+                                  struct region_op_result_t *results,
+                                  size_t result_size,
+                                  struct region_error_t *err);
+
+/** region_batch_mutate with n packed records (region_pack.h) that fill ops_len bytes. Threads: any. */
+REGION_MUST_CHECK
+region_status region_batch_mutate_packed(struct region_t *r,
+                                         const void *ops,
+                                         size_t ops_len,
+                                         size_t n,
+                                         const struct region_write_options_t *opts,
+                                         struct region_op_result_t *results,
+                                         size_t result_size,
+                                         struct region_error_t *err);
 
 /**
  * Reads the newest value of a column (of opts->snapshot: the one it shows). val: as described at region_value_t; release

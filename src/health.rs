@@ -28,13 +28,20 @@ impl Health {
     /// Refuse writes from now on. The first reason stays.
     #[cold]
     pub fn poison(&self, reason: &str) {
-        let mut r = self.reason.lock();
-        if r.is_empty() {
-            r.push_str(reason);
-            log::error!(target: "region", "poisoned: {reason}");
-        }
+        let is_first = {
+            let mut r = self.reason.lock();
+            let is_first = r.is_empty();
+            if is_first {
+                r.push_str(reason);
+            }
+            is_first
+        };
         // Release: pairs with the Acquire in `is_good`; who sees the state can read the reason.
         self.state.store(POISONED, Ordering::Release);
+        // With nothing held: a logger may ask for the reason.
+        if is_first {
+            log::error!(target: "region", "poisoned: {reason}");
+        }
     }
     /// True until the first [`Health::poison`].
     pub fn is_good(&self) -> bool {

@@ -8,7 +8,6 @@ pub mod ffi;
 
 // The part of the C interface that threads race on, alone, for loom.
 #[cfg(all(test, loom))]
-#[expect(unsafe_code, reason = "loom's cells")]
 #[path = "ffi/handle/protocol.rs"]
 mod ffi_handle_protocol;
 
@@ -20,8 +19,6 @@ pub mod commit;
 #[cfg(not(loom))]
 pub mod read;
 
-#[cfg(not(loom))]
-pub mod state;
 pub mod store;
 
 pub mod memstore;

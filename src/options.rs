@@ -12,7 +12,7 @@
 mod config;
 mod family;
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 pub use config::{KNOBS, Kind, Knob};

@@ -112,5 +112,5 @@ impl CallCounters {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;

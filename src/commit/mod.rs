@@ -30,7 +30,7 @@ use crate::mvcc::SlotGuard;
 use crate::options::Durability;
 use crate::rowlock::RowLocks;
 use crate::sequencer::Step;
-use crate::state::State;
+use crate::store::state::State;
 use crate::store::view::View;
 use crate::sync::Ordering;
 use crate::wal::{Level, RecordBuffer, RecordKind, Refused};

@@ -6,7 +6,7 @@
 //! *Threads.* Everything may be called from any thread. Rules are looked at under one lock, which is not held while a call waits at a gate or runs.
 #![forbid(unsafe_code)]
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 mod wrap;
 

@@ -19,7 +19,7 @@
 #[expect(unsafe_code, reason = "mapped files: the file's bytes are shared with whoever stores through the mapping")]
 mod buffer;
 mod file;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 mod tree;
 

@@ -10,9 +10,11 @@
 //! *Threads.* No state: every call may come from any thread. *Fork.* Descriptors are close-on-exec; mappings do not go to a child; see `lock.rs` for the lock.
 
 mod lock;
+/// See there.
+pub use lock::close_locks_in_child;
 mod mapping;
 mod system;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 use super::{Env, EnvFile, FileIdentity, FsKind, LockOutcome, Mapping};

@@ -50,9 +50,11 @@ pub(super) fn start() {
     static ONCE: Once = Once::new();
     extern "C" fn in_child() {
         FORKED.store(true, Ordering::Relaxed);
+        // The child must not keep its parent's directories locked.
+        crate::env::os::close_locks_in_child();
     }
     ONCE.call_once(|| {
-        // SAFETY: the hook is a function of this library, which is never unloaded (-z nodelete), and only stores a flag.
+        // SAFETY: the hook is a function of this library, which is never unloaded (-z nodelete); it stores a flag and closes descriptors.
         let rc = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         if rc != 0 {
             ::log::warn!(target: "region", "pthread_atfork failed ({rc}): use after fork will not be noticed");

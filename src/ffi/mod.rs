@@ -20,10 +20,13 @@ compile_error!("a panic must become REGION_E_PANIC: build with panic = \"unwind\
 mod guard;
 mod handle;
 
+pub mod batch;
 pub mod bytes;
 pub mod log;
+pub mod open_options;
 pub mod options;
 mod pack;
+mod page;
 pub mod pool;
 pub mod read;
 pub mod region;

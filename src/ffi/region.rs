@@ -3,7 +3,8 @@
 use super::bytes::{fill_text, region_slice_t};
 use super::guard::{self, Answer, Outcome};
 use super::handle::{self, Object};
-use super::options::{self, FAMILY_BYTES_FIRST, region_family_t, region_options_t, timeout};
+use super::open_options::{self, FAMILY_BYTES_FIRST, region_family_t, region_options_t};
+use super::options::{known_bits, timeout};
 use super::pool::Pool;
 use super::sized::{self, plain, read_sized, write_sized};
 use super::status::{code, region_error_t, region_status};
@@ -56,13 +57,13 @@ pub unsafe extern "C" fn region_open(
             let path = c.path(path)?;
             let (mut o, mut pool, mut cb) = (RegionOptions::default(), None, None);
             if let Some(given) = read_sized(c, opts, "opts")? {
-                o = options::open(c, &given)?;
+                o = open_options::open(c, &given)?;
                 if !given.chunk_pool.is_null() {
                     let entered = handle::enter::<Pool>(given.chunk_pool).map_err(|why| why.error("opts.chunk_pool"))?;
                     pool = Some(Arc::clone(&entered.object().0));
                 }
                 if given.progress.is_some() {
-                    cb = Some(options::progress(given.progress, given.progress_ctx));
+                    cb = Some(open_options::progress(given.progress, given.progress_ctx));
                 }
             }
             guard::start();
@@ -89,12 +90,12 @@ pub unsafe extern "C" fn region_open(
 /// REGION_E_INVALID, E_UNSUPPORTED (flags), E_HANDLE, E_BUSY, E_TIMEOUT, E_IO, E_NOSPACE, E_POISONED, E_PANIC.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_close(r: *mut region_t, flags: u32, timeout_us: u64, err: *mut region_error_t) -> region_status {
-    use super::options::region_close_flags::{REGION_CLOSE_FORCE, REGION_CLOSE_NO_FLUSH};
+    use super::open_options::region_close_flags::{REGION_CLOSE_FORCE, REGION_CLOSE_NO_FLUSH};
     let (force, no_flush) = (REGION_CLOSE_FORCE as u32, REGION_CLOSE_NO_FLUSH as u32);
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
         guard::closing::<Open>("region_close", r, err, |open| {
-            if let Err(e) = options::known_bits(flags, force | no_flush, "flags") {
+            if let Err(e) = known_bits(flags, force | no_flush, "flags") {
                 return (false, Err(e));
             }
             let how = CloseFlags { force: flags & force != 0, no_flush: flags & no_flush != 0 };
@@ -160,7 +161,7 @@ pub unsafe extern "C" fn region_family_set(
         guard::on::<Open>("region_family_set", r, err, |open, c| {
             c.write(id, 0);
             let given = sized::read(c, f, family_size, FAMILY_BYTES_FIRST, "f")?;
-            let made = open.region.family_set(options::family(c, &given)?)?;
+            let made = open.region.family_set(open_options::family(c, &given)?)?;
             c.write(id, made.0);
             Ok(Outcome::OK)
         })
@@ -204,7 +205,7 @@ pub unsafe extern "C" fn region_family_next(
                     // The box never moves its bytes and is never replaced, so the slice outlives the lock.
                     region_slice_t::of(kept)
                 };
-                sized::write(c, out, family_size, FAMILY_BYTES_FIRST, 0, &options::family_out(&info, name), "out")?;
+                sized::write(c, out, family_size, FAMILY_BYTES_FIRST, 0, &open_options::family_out(&info, name), "out")?;
             }
             c.write(id, found.0);
             Ok(Outcome::OK)

@@ -82,7 +82,7 @@ fn a_close_that_panics_still_closes() {
 /// A panic in a call on a region: its writes are refused from then on, its reads go on, it can be closed.
 #[test]
 fn a_panic_poisons_the_region() {
-    use super::{options::*, read::*, region::*, write::*};
+    use super::{open_options::*, read::*, region::*, write::*};
     let dir = tempfile::tempdir().unwrap();
     let path = CString::new(dir.path().join("r").to_str().unwrap()).unwrap();
     let mut e = err();

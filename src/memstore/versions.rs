@@ -353,8 +353,5 @@ impl<'a> Versions<'a> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
-mod tests;
-
 #[cfg(all(test, loom))]
 mod models;

@@ -8,7 +8,7 @@ use super::newest::{self, Found};
 use crate::ids::{FamilyId, ReadPoint, RowHash};
 use crate::memstore::RowHeader;
 use crate::options::ReadOptions;
-use crate::state::State;
+use crate::store::state::State;
 use crate::store::view::View;
 
 const RESTARTS_MAX: u32 = 8;

@@ -3,7 +3,7 @@
 use crate::clock::Timeout;
 use crate::error::Result;
 use crate::ids::ReadPoint;
-use crate::state::State;
+use crate::store::state::State;
 
 /// A registered read point.
 #[derive(Clone, Copy, Debug)]

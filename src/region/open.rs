@@ -20,8 +20,8 @@ use crate::mvcc::{CommitSlots, Published, ReadPoints};
 use crate::options::{CLOCK_UNIT_DEFAULT, DURABILITY_DEFAULT, Durability, RegionOptions, Settings, TickPolicy};
 use crate::rowlock::RowLockTable;
 use crate::sequencer::RowCommitSequencer;
-use crate::state::State;
 use crate::store::manifest::{MANIFEST, MANIFEST_NEW, Manifest};
+use crate::store::state::State;
 use crate::store::view::View;
 use crate::sync::{Arc, AtomicU64, Mutex};
 use crate::wal::{Log, LogOptions, LogStart, Recovered};
@@ -192,24 +192,32 @@ fn io_at<'p>(path: &'p Path, what: &'p str) -> impl Fn(std::io::Error) -> Error 
     move |e| Error::io(format!("{}: {what}", path.display()), &e)
 }
 
-/// The directory is there afterwards. True: it was made just now.
+/// The directory is there afterwards, and its name durable before there is a region in it. True: it was made just now.
 fn make_directory(env: &dyn Env, path: &Path, options: &RegionOptions) -> Result<bool> {
-    if env.exists(path).map_err(io_at(path, "look"))? {
+    let exists = env.exists(path).map_err(io_at(path, "look"))?;
+    if exists {
         if !env.is_dir(path).map_err(io_at(path, "look"))? {
             return fail!(Invalid, "{} is not a directory", path.display());
         }
-        return Ok(false);
-    }
-    if !options.flags.create {
+        // With a manifest it has been through here. Without one the caller has made it, or an open that was killed before it could sync the name.
+        if !options.flags.create || env.exists(&path.join(MANIFEST)).map_err(io_at(path, "look"))? {
+            return Ok(false);
+        }
+    } else if options.flags.create {
+        env.create_dir(path).map_err(io_at(path, "create the directory (its parent must exist)"))?;
+    } else {
         return Err(no_region(path));
     }
-    env.create_dir(path).map_err(io_at(path, "create the directory (its parent must exist)"))?;
     let parent = match path.parent() {
         Some(p) if !p.as_os_str().is_empty() => p,
         _ => Path::new("."),
     };
-    env.sync_dir(parent).map_err(io_at(parent, "sync"))?;
-    Ok(true)
+    match env.sync_dir(parent) {
+        // A directory that was given to us in a place that we may not read: its name is the giver's to care for.
+        Err(e) if exists && e.kind() == std::io::ErrorKind::PermissionDenied => {}
+        synced => synced.map_err(io_at(parent, "sync"))?,
+    }
+    Ok(!exists)
 }
 
 #[cold]

@@ -20,7 +20,7 @@
 //!
 //! *Hostile files.* At most 16 MB are read; families are at most 65,535; numbers are bounded such that counting on from them does not overflow.
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 use super::family::{Families, FamilyInfo, TTL_NONE};

@@ -4,7 +4,7 @@
 use crate::rig::*;
 use region::error::ErrorKind;
 use region::ffi::bytes::region_slice_t;
-use region::ffi::options::{region_family_t, region_options_t};
+use region::ffi::open_options::{region_family_t, region_options_t};
 use region::ffi::region::{region_close, region_open, region_t};
 use region::ffi::status::{code, region_error_t};
 use region::ffi::write::region_increment;

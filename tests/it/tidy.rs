@@ -36,7 +36,7 @@ fn rank(room: &str) -> u32 {
         "cell" => 1,
         "env" | "mslab" => 2,
         "rowlock" | "sequencer" | "mvcc" | "memstore" | "wal" | "merge" => 3,
-        "store" | "state" => 4,
+        "store" => 4,
         "read" | "commit" => 5,
         "region" => 6,
         "ffi" => 7,
@@ -133,6 +133,10 @@ fn unsafe_code_stands_in_its_rooms_only() {
     let rooms = unsafe_rooms();
     for (file, text) in sources() {
         let path = file.trim_end_matches(".rs").trim_end_matches("/mod");
+        // A test may reach into its own room's memory, with a reason of its own.
+        if is_test(&file) && text.contains("#[expect(unsafe_code, reason") {
+            continue;
+        }
         let in_room = rooms.iter().any(|r| path == r || path.starts_with(&format!("{r}/")));
         let code = text.lines().map(str::trim_start).filter(|l| !l.starts_with("//"));
         let found = code.filter(|l| l.contains("unsafe {") || l.contains("unsafe fn") || l.contains("unsafe impl")).count();

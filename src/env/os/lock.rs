@@ -62,7 +62,7 @@ pub(super) fn lock_with(path: &Path, exclusive: bool, holder_text: &str, between
         if writable {
             write_holder(&file, exclusive, holder_text);
         }
-        let fd = AtomicUsize::new(file.into_raw_fd() as usize);
+        let fd = note(file);
         return Ok(LockOutcome::Held(Box::new(OsDirLock { fd, pid: std::process::id(), exclusive })));
     }
     Err(io::Error::other("the lock file is replaced again and again"))
@@ -179,18 +179,45 @@ fn wait_a_millisecond() {
 }
 
 struct OsDirLock {
-    /// The descriptor, or `CLOSED`. Swapped by whoever closes it, so that it is closed once.
-    fd: AtomicUsize,
+    /// Where the descriptor is noted. Swapped by whoever closes it, so that it is closed once.
+    fd: &'static AtomicUsize,
     pid: u32,
     exclusive: bool,
 }
 
 const CLOSED: usize = usize::MAX;
 
+/// Descriptors of all locks that this process holds: a forked child finds them here without taking a lock. Locks beyond so many are not found.
+static HELD: [AtomicUsize; 256] = [const { AtomicUsize::new(CLOSED) }; 256];
+
+/// For a forked child, in its atfork handler: closes its copies of all lock descriptors, without unlocking. Otherwise the child would keep its parent's
+/// directories locked after the parent has died.
+pub fn close_locks_in_child() {
+    for place in &HELD {
+        // Relaxed: the child has one thread.
+        let fd = place.swap(CLOSED, Ordering::Relaxed);
+        if fd != CLOSED {
+            // SAFETY: the descriptor was noted by `note` and the swap gives it out once.
+            drop(unsafe { File::from_raw_fd(fd as RawFd) });
+        }
+    }
+}
+
+/// Notes a descriptor where a child will find it.
+fn note(file: File) -> &'static AtomicUsize {
+    let fd = file.into_raw_fd() as usize;
+    // Relaxed: a number of the kernel's, no memory is published with it.
+    let free = |place: &&AtomicUsize| place.compare_exchange(CLOSED, fd, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+    match HELD.iter().find(free) {
+        Some(place) => place,
+        None => Box::leak(Box::new(AtomicUsize::new(fd))),
+    }
+}
+
 impl OsDirLock {
     /// The file, for whoever comes first.
     fn take(&self) -> Option<File> {
-        // Relaxed: the descriptor is a number of the kernel's, no memory is published with it.
+        // Relaxed: see `note`.
         let fd = self.fd.swap(CLOSED, Ordering::Relaxed);
         if fd == CLOSED {
             return None;
@@ -209,10 +236,11 @@ impl DirLock for OsDirLock {
 
 impl Drop for OsDirLock {
     fn drop(&mut self) {
-        let Some(file) = self.take() else { return };
         if std::process::id() != self.pid {
+            // A child's copy: closed by the handler, and its place may be another lock's by now.
             return;
         }
+        let Some(file) = self.take() else { return };
         if self.exclusive {
             // While the lock is still ours, so that the next holder's name is not wiped.
             let _ = file.set_len(0);

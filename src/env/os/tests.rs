@@ -344,6 +344,31 @@ fn in_child(f: impl FnOnce()) -> i32 {
     status
 }
 
+/// Else a child that outlives its killed parent would keep the directory locked.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_forked_child_finds_and_closes_the_locks_of_its_parent() {
+    let dir = tempfile::tempdir().unwrap();
+    let p = dir.path().join("LOCK");
+    let lock = held(OsEnv.lock(&p, true, "parent").unwrap());
+    let is_open = || {
+        let fds = std::fs::read_dir("/proc/self/fd").unwrap();
+        fds.filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok()).any(|target| target == p)
+    };
+    let status = in_child(|| {
+        let before = is_open();
+        super::close_locks_in_child();
+        if !before || is_open() {
+            // SAFETY: ends the child at once, with a status that the parent sees.
+            unsafe { libc::_exit(7) };
+        }
+    });
+    assert_eq!(status, 0);
+    busy(OsEnv.lock(&p, true, "x").unwrap());
+    drop(lock);
+    drop(held(OsEnv.lock(&p, true, "x").unwrap()));
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_forked_child_neither_unlocks_nor_holds() {

@@ -46,7 +46,7 @@ pub(super) fn is_free<'a>(words: impl Iterator<Item = &'a AtomicUsize>, name: us
 mod models {
     use super::*;
     use crate::sync::{Arc, Mutex, fence, thread};
-    use loom::cell::UnsafeCell;
+    use loom::cell::Cell;
 
     const OPEN: u64 = 1;
     const CLOSED: u64 = 2;
@@ -56,8 +56,8 @@ mod models {
         words: [AtomicUsize; 2],
         /// Some until it is freed.
         present: Mutex<bool>,
-        /// loom reports an access that is concurrent with the write of the one who frees.
-        object: UnsafeCell<u32>,
+        /// loom reports a read that is concurrent with the write of the one who frees.
+        object: Cell<u32>,
         freed: AtomicUsize,
     }
 
@@ -66,8 +66,7 @@ mod models {
         if *present && b.state.load(Ordering::Relaxed) == CLOSED && is_free(b.words.iter(), 7, || fence(Ordering::SeqCst)) {
             *present = false;
             drop(present);
-            // SAFETY: loom checks it.
-            b.object.with_mut(|p| unsafe { *p = 0 });
+            b.object.set(0);
             b.freed.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -76,8 +75,7 @@ mod models {
         let Some(word) = b.words.get(thread) else { return };
         let light = || fence(Ordering::SeqCst);
         if announce(word, 7, &b.state, light) == OPEN {
-            // SAFETY: loom checks it.
-            b.object.with(|p| assert_eq!(unsafe { *p }, 1, "used after it was freed"));
+            assert_eq!(b.object.get(), 1, "used after it was freed");
         }
         if leave(word, &b.state, light) == CLOSED {
             try_to_free(b);
@@ -92,7 +90,7 @@ mod models {
                 state: AtomicU64::new(OPEN),
                 words: [AtomicUsize::new(0), AtomicUsize::new(0)],
                 present: Mutex::new(true),
-                object: UnsafeCell::new(1),
+                object: Cell::new(1),
                 freed: AtomicUsize::new(0),
             });
             let mut all = Vec::new();

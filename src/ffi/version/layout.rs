@@ -1,7 +1,7 @@
 //! The layout of every public struct: what `REGION_LAYOUT_HASH` is the hash of. A test compares the table with the header's structs by
 //! name.
 
-use crate::ffi::{bytes::*, log::*, options::*, pool::*, read::*, region::*, scan::*, status::*, write::*};
+use crate::ffi::{batch::*, bytes::*, log::*, open_options::*, options::*, pool::*, read::*, region::*, scan::*, status::*, write::*};
 
 /// Name, size, and each field with offset and size.
 pub(crate) type Struct = (&'static str, usize, &'static [(&'static str, usize, usize)]);

@@ -5,6 +5,8 @@
 //! loads its own word and then stores it, an earlier load by another thread is forgotten and the race is not explored. A reader's loads
 //! are compared with the last store, which is remembered. `holds` therefore also asks that loom had something to explore.
 //!
+//! One file, although it is long: all models share one small world, and are read side by side with the rules they switch off.
+//!
 //! Run: RUSTFLAGS="--cfg loom" cargo test --release --lib memstore (LOOM_MAX_PREEMPTIONS overrides the bounds).
 
 use super::super::flaw::{self, Flaw};

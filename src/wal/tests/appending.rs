@@ -132,3 +132,28 @@ fn a_lock_taken_under_the_append_lock_is_caught_in_debug_builds() {
     let caught = catch_unwind(AssertUnwindSafe(|| append(&log, 1)));
     assert_eq!(caught.is_err(), cfg!(debug_assertions));
 }
+
+#[test]
+fn a_record_goes_in_only_with_room_for_a_pad_in_what_is_populated() {
+    use crate::wal::append::{AppendError, Appender};
+    use crate::wal::segment::{Form, Segment};
+    let (mem, health, synced) = (MemEnv::new(), Health::new(), AtomicU64::new(0));
+    let mut record = RecordBuffer::new();
+    commit(&mut record, b"row", 1, Level::Sync);
+    let length = record.len() as u32;
+    // End of the populated part behind the record, and whether the record goes in: a PAD's 48 bytes must be populated too, unless the segment ends before.
+    for (behind, at_end, goes_in) in
+        [(0, false, false), (16, false, false), (40, false, false), (48, false, true), (8, true, false), (16, true, true)]
+    {
+        let populated = 4096 + length + behind;
+        let len = if at_end { populated } else { populated + 4096 };
+        let file = mem.create(format!("/{behind}{at_end}").as_ref()).unwrap();
+        let form = Form::Pwrite(pwrite::PwriteSegment::new(file));
+        let appender = Appender::new(Arc::new(Segment::new(1, len, format::SaltCrc::new(1), form, populated)), 0, 0);
+        match appender.append(&mut record, &health, &synced) {
+            Ok(done) => assert!(goes_in && done.number == 1, "{behind} {at_end}"),
+            Err(e) => assert!(!goes_in && matches!(e, AppendError::NoRoom), "{behind} {at_end}: {e:?}"),
+        }
+        assert!(!appender.has_room(length, RecordKind::Commit), "{behind} {at_end}");
+    }
+}

@@ -91,6 +91,17 @@ fn bug_50_a_young_region_opens() {
     }
 }
 
+/// P-D1: an open is killed between making the directory and syncing its name, or the directory is the caller's; the next open makes the region. What it is told to be
+/// on stable storage must not go with the name of the directory.
+#[test]
+fn the_name_of_the_directory_is_durable_before_the_region() {
+    let env = machine(13_141);
+    region::env::Env::create_dir(&env, Path::new(PATH)).unwrap();
+    let region = open(&env, WalIo::Mapped);
+    put(&region, b"r", b"v", FsyncWal).unwrap();
+    assert_eq!(content(&open(&env.power_cut_keeping_nothing(), WalIo::Mapped)), content(&region));
+}
+
 /// BUG-51: power cuts during and after each of twenty opens, no writes in between.
 #[test]
 fn bug_51_opened_and_cut_again_and_again() {

@@ -1,0 +1,357 @@
+//! Batches: many operations in one call, as an array of structs or packed, with a result for each.
+
+use super::bytes::region_slice_t;
+use super::guard::{self, Answer, Caller, Outcome};
+use super::options::{Write, known_bits, must_be_zero, region_write_options_t, unsupported};
+use super::pack::{PackedIncrements, PackedOps, with_notes};
+use super::region::{Open, region_t};
+use super::sized::{Elements, plain};
+use super::status::{code, region_error_t, region_status, status_of};
+use super::write::applied;
+use crate::error::{Error, ErrorKind, Result};
+use crate::region::{BatchOutcome, CommitInfo, Comparison, Mutation, Mutations, Op, OpResult, OpStatus};
+use std::ffi::c_void;
+
+/// Bits of region_op_result_t.flags.
+#[repr(C)]
+pub enum region_result_flags {
+    /// This element may be tried again and cannot count twice.
+    REGION_RESULT_RETRYABLE = 1,
+    /// Answered from the nonce's first run.
+    REGION_RESULT_DUPLICATE = 2,
+}
+
+/// How one element of a batch ended.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct region_op_result_t {
+    /// As a call returns it: REGION_OK, REGION_NOT_APPLIED, REGION_E_*.
+    pub status: i32,
+    /// REGION_RESULT_*
+    pub flags: u32,
+    /// Of increments and checks: the counter.
+    pub value: i64,
+}
+
+/// Values of region_mutation_t.op.
+#[repr(C)]
+pub enum region_op {
+    /// Store a value.
+    REGION_OP_PUT = 1,
+    /// All versions of the column.
+    REGION_OP_DELETE = 2,
+    /// One version of the column: the one with this timestamp, the newest if it is 0.
+    REGION_OP_DELETE_VERSION = 3,
+    /// All columns of the family in this row.
+    REGION_OP_DELETE_FAMILY = 4,
+    /// All families of this row.
+    REGION_OP_DELETE_ROW = 5,
+    /// Add bytes to the end of the value.
+    REGION_OP_APPEND = 6,
+    /// Add delta to the counter.
+    REGION_OP_INCREMENT = 7,
+    /// All versions with this timestamp in the family.
+    REGION_OP_DELETE_FAMILY_VERSION = 8,
+    /// A condition on its group (with REGION_W_ATOMIC: on the call).
+    REGION_OP_CHECK = 9,
+}
+
+/// region_mutation_t.flags of REGION_OP_CHECK: one comparison, and REGION_CHECK_I64 or not.
+#[repr(C)]
+pub enum region_check {
+    /// stored == value. Bytes compare unsigned.
+    REGION_CHECK_EQ = 1,
+    /// stored != value
+    REGION_CHECK_NE = 2,
+    /// stored < value
+    REGION_CHECK_LT = 3,
+    /// stored <= value
+    REGION_CHECK_LE = 4,
+    /// stored > value
+    REGION_CHECK_GT = 5,
+    /// stored >= value
+    REGION_CHECK_GE = 6,
+    /// There is a value.
+    REGION_CHECK_EXISTS = 7,
+    /// There is none.
+    REGION_CHECK_ABSENT = 8,
+    /// Added to the above: compare the counter with delta, signed.
+    REGION_CHECK_I64 = 256,
+}
+
+/// One element of a batch.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct region_mutation_t {
+    /// REGION_OP_*
+    pub op: u32,
+    /// CHECK: REGION_CHECK_*; else 0.
+    pub flags: u32,
+    /// Family id; 0 for DELETE_ROW.
+    pub family: u32,
+    /// 0
+    pub ttl_ms: u32,
+    /// Row.
+    pub row: region_slice_t,
+    /// Qualifier.
+    pub qual: region_slice_t,
+    /// PUT, APPEND: bytes. CHECK: what is expected.
+    pub value: region_slice_t,
+    /// INCREMENT: what to add. CHECK with I64: what is expected.
+    pub delta: i64,
+    /// 0 = assigned.
+    pub timestamp: u64,
+}
+plain!(region_op_result_t, region_mutation_t);
+
+/// Flag of a packed op record: its row is that of the record before. Not a flag of region_mutation_t.
+pub(super) const SAME_ROW: u32 = 1 << 16;
+
+/// Sizes in the first release.
+const MUTATION_BYTES_FIRST: usize = 80;
+const RESULT_BYTES_FIRST: usize = 16;
+
+/// What an element does, from its numbers.
+pub(super) fn mutation(op: u32, flags: u32, ttl_ms: u32) -> Result<Op> {
+    must_be_zero(u64::from(ttl_ms), "ttl_ms")?;
+    let op = match op {
+        1 => Op::Put,
+        2 => Op::Delete,
+        3 => Op::DeleteVersion,
+        4 => Op::DeleteFamily,
+        5 => Op::DeleteRow,
+        6 => Op::Append,
+        7 => Op::Increment,
+        8 => Op::DeleteFamilyVersion,
+        9 => return check(flags),
+        0 => return Err(Error::new(ErrorKind::Invalid, "op is 0")),
+        _ => return Err(unsupported("op", op)),
+    };
+    known_bits(flags, 0, "flags")?;
+    Ok(op)
+}
+
+fn check(flags: u32) -> Result<Op> {
+    let i64_bit = region_check::REGION_CHECK_I64 as u32;
+    let how = match flags & !i64_bit {
+        1 => Comparison::Equal,
+        2 => Comparison::NotEqual,
+        3 => Comparison::Less,
+        4 => Comparison::LessOrEqual,
+        5 => Comparison::Greater,
+        6 => Comparison::GreaterOrEqual,
+        7 => Comparison::Exists,
+        8 => Comparison::Absent,
+        0 => return Err(Error::new(ErrorKind::Invalid, "flags: a check needs one of REGION_CHECK_*")),
+        other => return Err(unsupported("flags", format_args!("0x{other:x}"))),
+    };
+    Ok(Op::Check { how, as_counter: flags & i64_bit != 0 })
+}
+
+/// Stands in for an element that cannot be read any more, since the caller changed it during the call: refused by the core,
+/// as a row cannot be empty.
+pub(super) const NOTHING: Mutation<'static> =
+    Mutation { op: Op::Delete, family: 0, row: b"", qual: b"", value: b"", delta: 0, timestamp: 0 };
+
+/// The caller's results array.
+struct Results<'a> {
+    caller: Caller<'a>,
+    base: *mut region_op_result_t,
+    n: usize,
+    size: usize,
+    first_unmet: usize,
+}
+
+impl<'a> Results<'a> {
+    /// Checks it, and says of every element that it was not run: true until the core says otherwise.
+    fn new(caller: Caller<'a>, base: *mut region_op_result_t, n: usize, size: usize) -> Result<Self> {
+        let mut results = Self { caller, base, n, size, first_unmet: usize::MAX };
+        if !base.is_null() && n > 0 {
+            // Checks the size and the length.
+            Elements::new(caller, base.cast_const(), n, size, RESULT_BYTES_FIRST, "results")?;
+            for i in 0..n {
+                results.set(i, OpResult { status: OpStatus::Failed(ErrorKind::NotRun), flags: 0, value: 0 });
+            }
+        }
+        Ok(results)
+    }
+    fn set(&mut self, i: usize, r: OpResult) {
+        let status = match r.status {
+            OpStatus::Applied => 0,
+            OpStatus::NotApplied => {
+                self.first_unmet = self.first_unmet.min(i);
+                code::REGION_NOT_APPLIED as i32
+            }
+            OpStatus::Failed(kind) => status_of(kind) as i32,
+        };
+        if self.base.is_null() || i >= self.n {
+            return;
+        }
+        let at = self.base.wrapping_byte_add(i * self.size);
+        self.caller.write(at, region_op_result_t { status, flags: r.flags, value: r.value });
+        for tail in (size_of::<region_op_result_t>()..self.size).step_by(8) {
+            self.caller.write(at.wrapping_byte_add(tail).cast::<u64>(), 0);
+        }
+    }
+    /// An error that names an element before the core was asked: it is that element's status.
+    fn refuse(&mut self, e: Error) -> Error {
+        if let Ok(i) = usize::try_from(e.op_index()) {
+            self.set(i, OpResult { status: OpStatus::Failed(e.kind()), flags: 0, value: 0 });
+        }
+        e
+    }
+    fn finish(&self, outcome: BatchOutcome) -> Answer {
+        match outcome {
+            BatchOutcome::Done => Ok(Outcome::OK),
+            BatchOutcome::NotApplied => {
+                let op_index = if self.first_unmet == usize::MAX { u64::MAX } else { self.first_unmet as u64 };
+                Ok(Outcome { op_index, ..applied(false) })
+            }
+            BatchOutcome::Partial { first, error } => {
+                let name = region_status_text(error.kind());
+                let text = format!("some groups were applied; element {first} failed first: {name}: {}", error.message());
+                Err(Error::new(ErrorKind::Partial, text)
+                    .at_op(first as u64)
+                    .with_commit(error.commit_seq())
+                    .retryable(error.is_retryable()))
+            }
+        }
+    }
+}
+
+fn region_status_text(kind: ErrorKind) -> String {
+    format!("{:?}", status_of(kind))
+}
+
+/// Many increments of any rows in one call: n packed records (region_pack.h) that fill incs_len bytes. Results in input
+/// order: results has n elements of result_size bytes, or is NULL. Returns and results as region_batch_mutate; consecutive
+/// records of one row form a group. Else as region_increment. Threads: any.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn region_increment_packed(
+    r: *mut region_t,
+    incs: *const c_void,
+    incs_len: usize,
+    n: usize,
+    opts: *const region_write_options_t,
+    results: *mut region_op_result_t,
+    result_size: usize,
+    err: *mut region_error_t,
+) -> region_status {
+    // SAFETY: all pointers are arguments of the C call.
+    unsafe {
+        guard::on::<Open>("region_increment_packed", r, err, |open, c| {
+            let bytes = c.bytes(incs, incs_len, "incs")?;
+            let write = Write::given(c, opts)?;
+            with_notes(|notes| {
+                let incs = PackedIncrements::parse(bytes, n, notes);
+                // An n that the buffer cannot hold says nothing about the length of results.
+                let known = if n <= bytes.len() / 16 { n } else { 0 };
+                let mut results = Results::new(c, results, known, result_size)?;
+                let incs = incs.map_err(|e| results.refuse(e))?;
+                let mut info = CommitInfo::default();
+                let outcome = open.region.increment_many(&incs, &write.options, &mut info, &mut |i, r| results.set(i, r))?;
+                write.tell(&info)?;
+                results.finish(outcome)
+            })
+        })
+    }
+}
+
+/// Elements of `region_batch_mutate`, checked before.
+struct Array<'a>(Elements<'a, region_mutation_t>);
+
+impl Array<'_> {
+    fn try_get(&self, i: usize) -> Result<Mutation<'_>> {
+        let (m, c) = (self.0.get(i)?, self.0.caller());
+        Ok(Mutation {
+            op: mutation(m.op, m.flags, m.ttl_ms)?,
+            family: m.family,
+            row: m.row.bytes(c, "row")?,
+            qual: m.qual.bytes(c, "qual")?,
+            value: m.value.bytes(c, "value")?,
+            delta: m.delta,
+            timestamp: m.timestamp,
+        })
+    }
+}
+
+impl Mutations for Array<'_> {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+    fn get(&self, i: usize) -> Mutation<'_> {
+        self.try_get(i).unwrap_or(NOTHING)
+    }
+}
+
+/// Many changes in one call. Consecutive elements of the same row form a group: one atomic change of the row, in the order
+/// given. Rows are independent unless REGION_W_ATOMIC. results: n elements of result_size bytes, or NULL; in a failed group
+/// the failing element has the reason, the others REGION_E_NOT_RUN. They are written whenever the arguments are in order,
+/// whatever is returned. Pointers are borrowed for the call. Threads: any.
+/// REGION_OK: every element applied. REGION_NOT_APPLIED: none failed, at least one check or bound was not met, its group
+/// changed nothing. REGION_E_PARTIAL: some groups applied, some failed. Any other error: nothing of the call was applied,
+/// REGION_E_OUTCOME_UNKNOWN excepted. err->op_index: the first failure. Else as region_increment.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn region_batch_mutate(
+    r: *mut region_t,
+    ops: *const region_mutation_t,
+    n: usize,
+    op_size: usize,
+    opts: *const region_write_options_t,
+    results: *mut region_op_result_t,
+    result_size: usize,
+    err: *mut region_error_t,
+) -> region_status {
+    // SAFETY: all pointers are arguments of the C call.
+    unsafe {
+        guard::on::<Open>("region_batch_mutate", r, err, |open, c| {
+            let write = Write::given(c, opts)?;
+            let ops = Array(Elements::new(c, ops, n, op_size, MUTATION_BYTES_FIRST, "ops")?);
+            let mut results = Results::new(c, results, n, result_size)?;
+            for i in 0..n {
+                if let Err(e) = ops.try_get(i) {
+                    return Err(results.refuse(e.context(format_args!("ops[{i}]")).at_op(i as u64)));
+                }
+            }
+            run(open, &ops, &write, results)
+        })
+    }
+}
+
+/// region_batch_mutate with n packed records (region_pack.h) that fill ops_len bytes. Threads: any.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn region_batch_mutate_packed(
+    r: *mut region_t,
+    ops: *const c_void,
+    ops_len: usize,
+    n: usize,
+    opts: *const region_write_options_t,
+    results: *mut region_op_result_t,
+    result_size: usize,
+    err: *mut region_error_t,
+) -> region_status {
+    // SAFETY: all pointers are arguments of the C call.
+    unsafe {
+        guard::on::<Open>("region_batch_mutate_packed", r, err, |open, c| {
+            let bytes = c.bytes(ops, ops_len, "ops")?;
+            let write = Write::given(c, opts)?;
+            with_notes(|notes| {
+                let ops = PackedOps::parse(bytes, n, notes);
+                let known = if n <= bytes.len() / 40 { n } else { 0 };
+                let mut results = Results::new(c, results, known, result_size)?;
+                let ops = ops.map_err(|e| results.refuse(e))?;
+                run(open, &ops, &write, results)
+            })
+        })
+    }
+}
+
+fn run(open: &Open, ops: &dyn Mutations, write: &Write<'_>, mut results: Results<'_>) -> Answer {
+    let mut info = CommitInfo::default();
+    let outcome = open.region.batch(ops, &write.options, &mut info, &mut |i, r| results.set(i, r))?;
+    write.tell(&info)?;
+    results.finish(outcome)
+}
