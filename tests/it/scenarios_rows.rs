@@ -20,7 +20,7 @@ fn atm_01() {
         for t in 0..6 {
             let (running, clock) = (&running, rig.clock.as_ref().unwrap());
             s.spawn(move || {
-                let _ends = Ends(&running);
+                let _ends = Ends(running);
                 for i in 0..60 {
                     let (put, gone): (&[u8], &[u8]) = if (i + t) % 2 == 0 { (b"q1", b"q2") } else { (b"q2", b"q1") };
                     done(r, vec![op_put(b"r", put, b"v"), op_delete(b"r", gone)], &WriteOptions::DEFAULT);
@@ -45,7 +45,7 @@ fn atm_03() {
         for t in 1..=10 {
             let running = &running;
             s.spawn(move || {
-                let _ends = Ends(&running);
+                let _ends = Ends(running);
                 for _ in 0..60 {
                     let q3 = in_family(CF3, op_inc(b"r", b"q3", 3 * t));
                     done(r, vec![op_inc(b"r", b"q1", t), op_inc(b"r", b"q2", 2 * t), q3], &WriteOptions::DEFAULT);

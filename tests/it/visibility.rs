@@ -120,7 +120,7 @@ fn row_invariant(config: &str) {
         for t in 0..4 {
             let running = &running;
             s.spawn(move || {
-                let _ends = Ends(&running);
+                let _ends = Ends(running);
                 for i in 0..500 {
                     if (i + t) % 2 == 0 {
                         inc_row(r, b"row", &[(b"q1", 1), (b"q2", 2), (b"q3", 3)]);
@@ -219,7 +219,7 @@ fn transfers(config: &str) {
         for t in 0..3 {
             let running = &running;
             s.spawn(move || {
-                let _ends = Ends(&running);
+                let _ends = Ends(running);
                 let mut random = Random(seed + t);
                 for _ in 0..400 {
                     let (from, to, amount) = (random.below(ROWS), random.below(ROWS), random.below(9) as i64);
