@@ -5,14 +5,15 @@
 //! at least 0.8 of its rate without the held writer: median of five, alternating. A measurement that says less is repeated twice, since the machine may be busy
 //! with something else; a true slowdown fails three times.
 
-use crate::rig::hold;
+use crate::rig::{Held, hold};
 use crate::short::*;
 use crate::{alone, fast_dir, setting};
 use region::hooks::Point;
 use region::options::{Durability, FamilySpec, OpenFlags, RegionOptions, WriteOptions};
 use region::region::Region;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
 
 const THREADS: u64 = 8;
 
@@ -108,7 +109,7 @@ impl Load {
     }
 
     /// The write that is held: of a counter that exists, a new column, a new row.
-    fn hold(&self, point: Point) -> crate::rig::Held<()> {
+    fn hold(&self, point: Point) -> Held<()> {
         let region = self.region.clone();
         hold(region.hook_context(), point, move || {
             let level = if matches!(point, Point::SyncStart | Point::SyncEnd) { Durability::FsyncWal } else { Durability::SyncWal };
@@ -130,7 +131,22 @@ impl Load {
         for _ in 0..5 {
             without.push(self.rate());
             let held = self.hold(point);
-            with.push(self.rate());
+            let stuck = AtomicBool::new(false);
+            let (ended, end) = std::sync::mpsc::channel::<()>();
+            let let_go = held.opener();
+            std::thread::scope(|s| {
+                let stuck = &stuck;
+                // What waits for the held writer would wait for ever: so it is let go after a while, and the test fails.
+                s.spawn(move || {
+                    if end.recv_timeout(Duration::from_secs(15)) == Err(RecvTimeoutError::Timeout) {
+                        stuck.store(true, Ordering::Relaxed);
+                        let_go();
+                    }
+                });
+                with.push(self.rate());
+                drop(ended);
+            });
+            assert!(!stuck.load(Ordering::Relaxed), "{point:?}: a read or a write waits for the held writer");
             held.release();
             self.reset();
         }

@@ -104,13 +104,13 @@ fn p_c1_across_kill() {
                     }
                 });
             }
+            let _stops = Stops(&stop);
             while acknowledged.iter().any(|a| a.load(Ordering::SeqCst) < 300 + 50 * round) {
                 std::thread::yield_now();
             }
             let seen: Vec<i64> = acknowledged.iter().map(|a| a.load(Ordering::SeqCst)).collect();
             let mem = rig.mem.kill();
             let limits: Vec<i64> = asked.iter().map(|a| a.load(Ordering::SeqCst)).collect();
-            stop.store(true, Ordering::Release);
             ((seen, limits), mem)
         });
         let next = rig.over(after);
@@ -313,8 +313,8 @@ fn p_c5_read_and_reset() {
     std::thread::scope(|s| {
         for _ in 0..4 {
             s.spawn(|| {
+                let _ends = Ends(&running);
                 count_up(r, b"r", 1000, 3);
-                running.fetch_sub(1, Ordering::Release);
             });
         }
         for _ in 0..2 {

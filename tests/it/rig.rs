@@ -180,8 +180,15 @@ impl<T> Held<T> {
         self.result.recv_timeout(Duration::from_secs(60)).expect("the released thread ends")
     }
     pub fn let_go(&self) {
-        *self.open.0.lock().unwrap() = true;
-        self.open.1.notify_all();
+        self.opener()();
+    }
+    /// Lets it go when called, from any thread.
+    pub fn opener(&self) -> impl Fn() + Send + use<T> {
+        let open = Arc::clone(&self.open);
+        move || {
+            *open.0.lock().unwrap() = true;
+            open.1.notify_all();
+        }
     }
 }
 

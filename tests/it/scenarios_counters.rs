@@ -86,6 +86,7 @@ fn inc_17() {
     let stop = Arc::new(AtomicBool::new(false));
     std::thread::scope(|s| {
         let (r, stopped) = (&rig.region, Arc::clone(&stop));
+        let _stops = Stops(&stop);
         s.spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
                 r.seal().unwrap();
@@ -94,7 +95,6 @@ fn inc_17() {
         });
         let threads: Vec<_> = (0..20).map(|_| s.spawn(move || count_up(r, b"r", 100, 1))).collect();
         threads.into_iter().for_each(|t| t.join().unwrap());
-        stop.store(true, Ordering::Relaxed);
     });
     assert_eq!(counter(&rig.region, b"r", b"n"), Some(2000));
 }

@@ -329,8 +329,8 @@ fn bug_16() {
                 std::thread::sleep(Duration::from_micros(500));
             }
         });
+        let _stops = Stops(&stop);
         (0..20).for_each(|_| put(r, b"one", b"q", b"v"));
-        stop.store(true, Ordering::Relaxed);
     });
     assert!(r.stats().unwrap().clock_waits > 0);
 }

@@ -20,13 +20,13 @@ fn atm_01() {
         for t in 0..6 {
             let (running, clock) = (&running, rig.clock.as_ref().unwrap());
             s.spawn(move || {
+                let _ends = Ends(running);
                 for i in 0..60 {
                     let (put, gone): (&[u8], &[u8]) = if (i + t) % 2 == 0 { (b"q1", b"q2") } else { (b"q2", b"q1") };
                     done(r, vec![op_put(b"r", put, b"v"), op_delete(b"r", gone)], &WriteOptions::DEFAULT);
                     clock.advance(1);
                     assert_eq!(scan(r, None, b"r", b"s").len(), 1);
                 }
-                running.fetch_sub(1, Ordering::Relaxed);
             });
         }
         while running.load(Ordering::Relaxed) > 0 {
@@ -45,11 +45,11 @@ fn atm_03() {
         for t in 1..=10 {
             let running = &running;
             s.spawn(move || {
+                let _ends = Ends(running);
                 for _ in 0..60 {
                     let q3 = in_family(CF3, op_inc(b"r", b"q3", 3 * t));
                     done(r, vec![op_inc(b"r", b"q1", t), op_inc(b"r", b"q2", 2 * t), q3], &WriteOptions::DEFAULT);
                 }
-                running.fetch_sub(1, Ordering::Relaxed);
             });
         }
         while running.load(Ordering::Relaxed) > 0 {
@@ -77,6 +77,7 @@ fn atm_05() {
     let running = AtomicI64::new(1);
     std::thread::scope(|s| {
         s.spawn(|| {
+            let _ends = Ends(&running);
             for i in 1..600 {
                 let ops = if i % 2 == 1 {
                     vec![op_put(b"r", b"b", b"odd"), op_delete(b"r", b"a"), op_inc(b"r", b"n", 1)]
@@ -85,7 +86,6 @@ fn atm_05() {
                 };
                 done(r, ops, &WriteOptions::DEFAULT);
             }
-            running.store(0, Ordering::Relaxed);
         });
         for _ in 0..4 {
             s.spawn(|| {
@@ -108,12 +108,12 @@ fn atm_06() {
     let running = AtomicI64::new(1);
     std::thread::scope(|s| {
         s.spawn(|| {
+            let _ends = Ends(&running);
             for i in 0..150u8 {
                 let value = [i; 20];
                 let ops = [CF, CF3, OTHER].iter().flat_map(|f| names.iter().map(|q| in_family(*f, op_put(b"r", q, &value))));
                 done(r, ops.collect(), &WriteOptions::DEFAULT);
             }
-            running.store(0, Ordering::Relaxed);
         });
         s.spawn(|| {
             let mut last = 0;

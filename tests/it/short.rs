@@ -8,6 +8,7 @@ use region::region::{
     BatchOutcome, CloseFlags, CommitInfo, Comparison, Counted, Increment, IncrementColumn, IncrementColumns, Increments, Key, Mutation,
     Mutations, Op, OpResult, Pinned, Region, ScanSpec, Snapshot, ValueSink,
 };
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 /// The family of most tests, one version.
 pub const CF: u32 = 1;
@@ -190,4 +191,20 @@ pub fn seed() -> u64 {
     let seed = given.unwrap_or_else(|| std::time::UNIX_EPOCH.elapsed().map_or(1, |d| d.as_nanos() as u64));
     println!("SEED={seed}");
     seed
+}
+
+/// Tells at its end, by return or by panic, that threads may stop: a failing test must not hang.
+pub struct Stops<'a>(pub &'a AtomicBool);
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// One of the threads that others wait for; counts itself down at its end, by return or by panic.
+pub struct Ends<'a>(pub &'a AtomicI64);
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
 }

@@ -7,7 +7,7 @@ use region::options::{Durability, FamilySpec, OpenFlags, ReadOptions, RegionOpti
 use region::region::{BatchOutcome, Comparison, Region, ScanSpec, Snapshot};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const ACCOUNTS: u64 = 12;
@@ -21,7 +21,7 @@ struct Expected {
     counted: [AtomicI64; COUNTERS as usize],
     swapped: AtomicI64,
     taken: AtomicI64,
-    writers: AtomicU64,
+    writers: AtomicI64,
 }
 
 fn row(kind: &str, i: u64) -> Vec<u8> {
@@ -42,6 +42,7 @@ fn open(path: &Path, config: &str, pool: &Arc<ChunkPool>) -> Region {
 fn write(r: &Region, expected: &Expected, t: u64, calls: u64, seed: u64) {
     let mut random = Random(seed ^ t << 40);
     let own = row("own", t);
+    let _ends = Ends(&expected.writers);
     for i in 0..calls {
         let level = match random.below(20) {
             0 => Durability::FsyncWal,
@@ -118,7 +119,6 @@ fn write(r: &Region, expected: &Expected, t: u64, calls: u64, seed: u64) {
             }
         }
     }
-    expected.writers.fetch_sub(1, Relaxed);
 }
 
 /// Everything that must be so at one instant. Returns the sum of the counters.
@@ -193,7 +193,7 @@ fn round(config: &str, seed: u64, writers: u64, readers: u64, calls: u64) {
             inc(&r, b"stock", b"n", STOCK);
         }
         settle(&r, &expected);
-        expected.writers.store(writers, Relaxed);
+        expected.writers.store(writers as i64, Relaxed);
         std::thread::scope(|s| {
             for t in 0..writers {
                 let (r, expected) = (&r, &expected);

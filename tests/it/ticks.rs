@@ -78,6 +78,7 @@ fn p_t1_no_row_twice_in_a_tick() {
             let stop = AtomicBool::new(false);
             let commits = std::thread::scope(|s| {
                 let (stop, clock) = (&stop, rig.clock.as_ref().unwrap());
+                let stops = Stops(stop);
                 s.spawn(move || {
                     // Forwards, and now and then back.
                     let mut random = Random(seed);
@@ -91,7 +92,7 @@ fn p_t1_no_row_twice_in_a_tick() {
                     }
                 });
                 let commits = storm(&rig.region, 8, 100, seed);
-                stop.store(true, Ordering::Relaxed);
+                drop(stops);
                 commits
             });
             assert!(commits.len() > 400);
@@ -106,6 +107,7 @@ fn p_t1_policy_wait() {
     let stop = AtomicBool::new(false);
     let commits = std::thread::scope(|s| {
         let (stop, clock) = (&stop, rig.clock.as_ref().unwrap());
+        let stops = Stops(stop);
         s.spawn(move || {
             while !stop.load(Ordering::Relaxed) {
                 clock.advance(1);
@@ -113,7 +115,7 @@ fn p_t1_policy_wait() {
             }
         });
         let commits = storm(&rig.region, 4, 60, 1);
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
         commits
     });
     grow_together(&commits);
@@ -167,6 +169,7 @@ fn p_t3_a_slow_clock_is_waited_for() {
     let stop = AtomicBool::new(false);
     let commits = std::thread::scope(|s| {
         let (stop, clock) = (&stop, rig.clock.as_ref().unwrap());
+        let stops = Stops(stop);
         s.spawn(move || {
             while !stop.load(Ordering::Relaxed) {
                 clock.advance(1);
@@ -174,7 +177,7 @@ fn p_t3_a_slow_clock_is_waited_for() {
             }
         });
         let commits = storm(&rig.region, 2, 50, 3);
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
         commits
     });
     grow_together(&commits);

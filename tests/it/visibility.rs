@@ -49,6 +49,7 @@ fn handed_over(config: &str) {
                 send.send((i, level)).unwrap();
             }
         });
+        let stops = Stops(&stop);
         for (v, level) in receive {
             assert!(counter(r, b"row", b"n").unwrap() >= v, "a get after {level:?} {v}");
             let snapshot = r.snapshot(LONG).unwrap();
@@ -57,7 +58,7 @@ fn handed_over(config: &str) {
             let n = seen.iter().find(|c| c.1 == b"n").expect("the scan shows the counter");
             assert!(number(&n.2) >= v, "a scan after {level:?} {v}");
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
     });
 }
 
@@ -119,6 +120,7 @@ fn row_invariant(config: &str) {
         for t in 0..4 {
             let running = &running;
             s.spawn(move || {
+                let _ends = Ends(running);
                 for i in 0..500 {
                     if (i + t) % 2 == 0 {
                         inc_row(r, b"row", &[(b"q1", 1), (b"q2", 2), (b"q3", 3)]);
@@ -126,7 +128,6 @@ fn row_invariant(config: &str) {
                         done(r, vec![op_inc(b"row", b"q3", 3), op_inc(b"row", b"q1", 1), op_inc(b"row", b"q2", 2)], &WriteOptions::DEFAULT);
                     }
                 }
-                running.fetch_sub(1, Ordering::Relaxed);
             });
         }
         s.spawn(|| {
@@ -218,12 +219,12 @@ fn transfers(config: &str) {
         for t in 0..3 {
             let running = &running;
             s.spawn(move || {
+                let _ends = Ends(running);
                 let mut random = Random(seed + t);
                 for _ in 0..400 {
                     let (from, to, amount) = (random.below(ROWS), random.below(ROWS), random.below(9) as i64);
                     done(r, vec![op_inc(&row(from), b"n", -amount), op_inc(&row(to), b"n", amount)], &flags(WriteOptions::ATOMIC));
                 }
-                running.fetch_sub(1, Ordering::Relaxed);
             });
         }
         let mut rounds = 0;

@@ -8,6 +8,6 @@ mod stress;
 
 fn main() {
     let seconds = std::env::var("STRESS_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(20);
-    stress::run(seconds, 6, 2, 120);
+    stress::run(seconds, 6, 2, 400);
     println!("stress: done");
 }
