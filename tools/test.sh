@@ -23,7 +23,8 @@ step_tools() { install_tools; }
 step_format() { cargo fmt --all --check; }
 step_lint() { cargo clippy --quiet --all-targets --features test-hooks -- -D warnings; }
 step_unit() { cargo test --quiet --lib --features test-hooks; }
-step_integration() { cargo test --quiet --test it --features test-hooks; }
+# The tests of the exported symbols look at the shared library that lies beside them.
+step_integration() { cargo build --quiet --features test-hooks && cargo test --quiet --test it --features test-hooks; }
 step_alone() { cargo test --quiet --test alone --features test-hooks; }
 step_doc() { cargo test --quiet --doc; }
 step_summary() { python3 benches/compare/test_summarise.py; }

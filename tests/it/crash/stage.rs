@@ -87,11 +87,15 @@ pub fn number(report: &str, key: &str) -> u64 {
     rest.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
 }
 
-/// Names and bytes of all files of the region but for the lock file, which names its holder.
+/// Names and bytes of all files of the region but for the lock file, which names its holder. A file that its region's keeper renames meanwhile is left out
+/// under the name that is gone.
 pub fn files(env: &MemEnv) -> BTreeMap<String, Vec<u8>> {
     let names = env.list(Path::new(PATH)).unwrap();
-    let bytes = |n: &String| region::env::read_whole(env, &Path::new(PATH).join(n), 1 << 30).unwrap();
-    names.iter().filter(|n| *n != "LOCK").map(|n| (n.clone(), bytes(n))).collect()
+    let bytes = |n: &String| match region::env::read_whole(env, &Path::new(PATH).join(n), 1 << 30) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
+        read => Some((n.clone(), read.unwrap())),
+    };
+    names.iter().filter(|n| *n != "LOCK").filter_map(bytes).collect()
 }
 /// Names of the log's files, by number.
 pub fn segments(env: &MemEnv) -> Vec<String> {
