@@ -75,6 +75,10 @@ impl<K: KeyOf> ColumnIndex<K> {
             return Attempt::Again;
         };
         let Some(latch) = leaf.latch(version) else {
+            if flaw::is(Flaw::ParentLeftLatched) {
+                std::mem::forget(parent_latch);
+                return Attempt::Again;
+            }
             parent_latch.cancel();
             self.spares.keep_leaf(spare);
             return Attempt::Again;
