@@ -19,6 +19,8 @@ pub enum Flaw {
     NoWriterFence,
     /// A writer takes the latch whatever the version is.
     LatchAnyVersion,
+    /// A split that lost the leaf to another thread keeps the parent latched.
+    ParentLeftLatched,
     /// A scan believes a copy that was torn.
     CopyUnchecked,
     /// References are loaded Relaxed: a column may be found before its bytes.

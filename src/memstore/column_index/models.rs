@@ -173,6 +173,7 @@ fn loom_insert_and_insert() {
     // One preemption is what a stale version needs; two take minutes here.
     explore(1, insert_and_split);
     must_break(Flaw::LatchAnyVersion, "", insert_and_split);
+    must_break(Flaw::ParentLeftLatched, "maximum number of branches", insert_and_split);
 }
 #[test]
 fn loom_split_and_scan() {

@@ -75,6 +75,10 @@ impl<K: KeyOf> ColumnIndex<K> {
             return Attempt::Again;
         };
         let Some(latch) = leaf.latch(version) else {
+            if flaw::is(Flaw::ParentLeftLatched) {
+                std::mem::forget(parent_latch);
+                return Attempt::Again;
+            }
             parent_latch.cancel();
             self.spares.keep_leaf(spare);
             return Attempt::Again;
@@ -92,7 +96,8 @@ impl<K: KeyOf> ColumnIndex<K> {
         leaf.set_count(middle);
         self.fit(leaf);
         self.fit(new);
-        if place < middle || (place == middle && !append && self.is_below(key, separator)) {
+        // At `middle` it is still smaller than the separator, which was the entry there.
+        if place <= middle && !append {
             self.insert_entry(leaf, place, key, reference);
         } else {
             self.insert_entry(new, place - middle, key, reference);
@@ -105,9 +110,6 @@ impl<K: KeyOf> ColumnIndex<K> {
         drop(latch);
         drop(parent_latch);
         Attempt::Done
-    }
-    fn is_below(&self, key: ColumnKey<'_>, separator: u64) -> bool {
-        crate::cell::order::compare_columns(key, self.key_at(separator)) == Ordering::Less
     }
     /// A new child right of child `at`. Latch held, and there is room.
     fn insert_separator(&self, parent: &Inner, at: usize, separator: u64, child: Child<'_>) {

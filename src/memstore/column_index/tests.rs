@@ -58,6 +58,7 @@ fn scan(index: &ColumnIndex<Keys>, from: ColumnKey<'_>, inclusive: bool) -> Vec<
 }
 /// Everything that the index answers, against the model, whose values are the keys' numbers.
 fn compare(index: &ColumnIndex<Keys>, model: &BTreeMap<Key, usize>, probes: &[Key]) {
+    check_structure(index);
     let all: Vec<usize> = model.values().copied().collect();
     assert_eq!(scan(index, KEY_MIN, true), all);
     for probe in probes {
@@ -70,6 +71,44 @@ fn compare(index: &ColumnIndex<Keys>, model: &BTreeMap<Key, usize>, probes: &[Ke
         assert_eq!(got, from, "from {probe:?}");
         let behind = from.iter().copied().find(|i| index.keys.0[*i] != *probe);
         assert_eq!(index.cursor(probe.parts(), false).next().map(|r| r as usize - 1), behind, "behind {probe:?}");
+    }
+}
+/// What the rules of nodes say, for every node: fences are the separators around it, entries ascend within them, windows are those behind the shared
+/// part, which everything between the fences shares, or else every entry (and keys are checked).
+fn check_structure(index: &ColumnIndex<Keys>) {
+    let mut leaves = Vec::new();
+    check_node(index, Child::Inner(index.root()), (0, 0), &mut leaves);
+    for pair in leaves.windows(2) {
+        assert!(std::ptr::eq(pair[0].right().unwrap(), pair[1]), "leaf links");
+    }
+    assert!(leaves.last().unwrap().right().is_none());
+}
+fn check_node<'t>(index: &'t ColumnIndex<Keys>, child: Child<'t>, (low, high): (u64, u64), leaves: &mut Vec<&'t Leaf>) {
+    let node = child.node();
+    assert_eq!((node.low(), node.high()), (low, high), "fences");
+    let n = node.count();
+    let keys: Vec<ColumnKey<'_>> = (0..n).map(|i| index.key_at(node.reference(i))).collect();
+    assert!(keys.windows(2).all(|p| compare_columns(p[0], p[1]).is_lt()), "order of entries");
+    assert!(low == 0 || n == 0 || compare_columns(index.key_at(low), keys[0]).is_le(), "below the fence");
+    assert!(high == 0 || n == 0 || compare_columns(keys[n - 1], index.key_at(high)).is_lt(), "above the fence");
+    let (shared, checked) = node.shared();
+    assert_eq!(checked, low == 0 || high == 0, "checked at an edge, and only there");
+    if !checked {
+        assert!(!Shared::of(index.key_at(low), index.key_at(high)).is_less_than(shared), "the fences share less");
+    }
+    for (i, key) in keys.iter().enumerate() {
+        assert_eq!(shares(*key, keys[0], shared), Ordering::Equal, "an entry shares less");
+        assert_eq!(node.window(i), window(*key, shared), "window {i}");
+    }
+    match child {
+        Child::Leaf(leaf) => leaves.push(leaf),
+        Child::Inner(inner) => {
+            for i in 0..=n {
+                let from = if i == 0 { low } else { node.reference(i - 1) };
+                let to = if i == n { high } else { node.reference(i) };
+                check_node(index, inner.child(i).unwrap(), (from, to), leaves);
+            }
+        }
     }
 }
 /// Inserts all keys in the order given, leaving out repeated ones.
@@ -95,6 +134,7 @@ fn any_key() -> impl Strategy<Value = Key> {
     let byte = prop_oneof![Just(0_u8), Just(1), Just(0xff), Just(b'a'), Just(b'b')];
     let row = prop_oneof![
         prop::collection::vec(byte.clone(), 0..6),
+        prop::collection::vec(byte.clone(), 6..14),
         prop::collection::vec(byte.clone(), 0..4).prop_map(|tail| [b"user00000000".as_slice(), &tail].concat()),
         Just(b"one wide row".to_vec()),
     ];
@@ -156,6 +196,9 @@ fn windows_by_hand() {
     assert_eq!(Shared::of((b"ab", FamilyId(1), b"x"), (b"abd", FamilyId(1), b"x")), Shared(2));
     assert_eq!(Shared::of((b"ab", FamilyId(1), b"xy"), (b"ab", FamilyId(1), b"xz")), Shared(1 << 30 | 5));
     assert_eq!(Shared::of((b"ab", FamilyId(1), b"xy"), (b"ab", FamilyId(0x100), b"xz")), Shared(1 << 30 | 2));
+    // Windows are computed anew when they then tell 4 bytes more, or begin behind the row.
+    assert!(Shared(5).is_much_more_than(Shared(1)) && !Shared(4).is_much_more_than(Shared(1)));
+    assert!(Shared(1 << 30).is_much_more_than(Shared(100)) && !Shared(100).is_much_more_than(Shared(1 << 30)));
 }
 
 /// Deep trees in the orders that splits treat differently; rows that share 12 bytes.
@@ -184,6 +227,17 @@ fn ascending_inserts_leave_no_holes() {
     }
     let bytes = arena.allocated_bytes() / 20_000;
     assert!(bytes < 20, "{bytes} bytes per entry, 17 are in a full leaf");
+}
+
+/// A far key behind a full leaf whose keys share much: what then comes between does not share it.
+#[test]
+fn a_leaf_whose_fence_moves_far_away() {
+    let near = (0..64).map(|i| Key::row(format!("user0000000{i:02}")));
+    let between = ["user1", "v", "w", "user0000000635", "x", "user00000007", "y", "user0000001"].map(Key::row);
+    for after in [vec![Key::row("z")], vec![Key::row("z"), Key::row("zz")], vec![Key::row("user1000")]] {
+        let (index, model) = fill(near.clone().chain(after).chain(between.clone()).collect());
+        compare(&index, &model, &index.keys.0);
+    }
 }
 
 /// Rows of many columns: nodes within one row, and the row's neighbours.
