@@ -47,6 +47,8 @@ pub struct Committed {
     pub waits_for_sync: bool,
     /// It went past the log.
     pub unlogged: bool,
+    /// Bytes of its record.
+    pub bytes: usize,
 }
 
 /// Why nothing was done, and what to wait for before trying again.
@@ -101,6 +103,12 @@ pub fn commit<'v>(
             ),
         )));
     }
+    let length = record.len() as u32;
+    // Relaxed: a hint; the append decides.
+    let was_short = !unlogged && state.log_is_short.load(Ordering::Relaxed);
+    if was_short && !log.has_room(length) {
+        return Err(Refusal::LogSpace(length));
+    }
     take_memory(state, segment, rows, cells, thread).map_err(|NoMemory| Refusal::Memory(record.len()))?;
     hooks::reach(Point::BeforeAppend, state.hook_context);
 
@@ -115,9 +123,13 @@ pub fn commit<'v>(
         Ok(seq) => seq,
         Err(refusal) => {
             slot.set_view_held();
+            state.log_is_short.store(true, Ordering::Relaxed);
             return Err(refusal);
         }
     };
+    if was_short {
+        state.log_is_short.store(false, Ordering::Relaxed);
+    }
     hooks::reach(Point::Appended, state.hook_context);
 
     // 8. Versions, invisible until the mark.
@@ -159,7 +171,7 @@ pub fn commit<'v>(
         log.note_fsync(seq.0);
     }
     locks.set_tick(tick);
-    Ok(Committed { seq, tick, waits_for_sync: fsync, unlogged })
+    Ok(Committed { seq, tick, waits_for_sync: fsync, unlogged, bytes: record.len() })
 }
 
 /// Gives every cell its timestamp and writes the record.

@@ -83,6 +83,13 @@ impl ReadPoints {
         ReadPoint(n)
     }
 
+    /// Hold a read point that is held already once more: a scan on a snapshot outlives it.
+    pub fn hold(&self, point: ReadPoint) {
+        let mut r = self.lock_with_room();
+        r.add(point.0, clock::monotonic_nanos());
+        self.store_latest(&r);
+    }
+
     /// Give a read point back.
     pub fn close(&self, point: ReadPoint) {
         let mut r = self.registry.lock();

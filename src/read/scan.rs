@@ -11,6 +11,7 @@ use crate::merge::visibility::{Version, replay};
 use crate::store::family::Families;
 use crate::sync::Arc;
 use std::cmp::Ordering;
+use std::ops::Range;
 
 /// How far up a row is visible.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +53,8 @@ pub struct Scan {
     segments: Vec<Arc<Segment>>,
     families: Arc<Families>,
     sight: Sight,
+    /// Timestamps that are asked for; None = all.
+    range: Option<Range<u64>>,
     // The place: the scan goes on at this column, or behind it.
     row: Vec<u8>,
     family: FamilyId,
@@ -68,8 +71,18 @@ struct Head<'s> {
 
 impl Scan {
     /// Over `segments`, newest first, from `row` on.
-    pub fn new(segments: Vec<Arc<Segment>>, families: Arc<Families>, sight: Sight, row: &[u8]) -> Self {
-        Self { segments, families, sight, row: row.to_vec(), family: FamilyId(0), qualifier: Vec::new(), inclusive: true, ended: false }
+    pub fn new(segments: Vec<Arc<Segment>>, families: Arc<Families>, sight: Sight, range: Option<Range<u64>>, row: &[u8]) -> Self {
+        Self {
+            segments,
+            families,
+            sight,
+            range,
+            row: row.to_vec(),
+            family: FamilyId(0),
+            qualifier: Vec::new(),
+            inclusive: true,
+            ended: false,
+        }
     }
     /// Goes to the first column at or after `row`.
     pub fn seek(&mut self, row: &[u8]) {
@@ -140,8 +153,11 @@ impl Scan {
     fn single<'s>(&self, column: ColumnRef<'s>, cut: &dyn Fn(&[u8]) -> u64) -> Option<Found<'s>> {
         let family = self.families.get(column.family())?;
         let bound = self.bound(&column, cut);
+        if self.range.is_some() {
+            return self.replayed(std::iter::once(column), bound, family.max_versions as usize);
+        }
         match column.read(bound) {
-            Content::Replay => replayed(std::iter::once(column), bound, family.max_versions as usize),
+            Content::Replay => self.replayed(std::iter::once(column), bound, family.max_versions as usize),
             content => Found::from(content),
         }
     }
@@ -150,10 +166,13 @@ impl Scan {
         let family = self.families.get(column.family())?;
         let bound = self.bound(&column, cut);
         let here = || heads.iter().filter_map(|h| h.column).filter(|c| compare(c, &column).is_eq());
+        if self.range.is_some() {
+            return self.replayed(here(), bound, family.max_versions as usize);
+        }
         let mut best: Option<Found<'s>> = None;
         for column in here() {
             match column.read(bound) {
-                Content::Replay => return replayed(here(), bound, family.max_versions as usize),
+                Content::Replay => return self.replayed(here(), bound, family.max_versions as usize),
                 content => {
                     if let Some(found) = Found::from(content).filter(|f| best.is_none_or(|b| (f.ts, f.seq) > (b.ts, b.seq))) {
                         best = Some(found);
@@ -163,14 +182,15 @@ impl Scan {
         }
         best
     }
-}
-
-fn replayed<'s>(columns: impl Iterator<Item = ColumnRef<'s>>, bound: u64, max_versions: usize) -> Option<Found<'s>> {
-    let mut cells = Vec::new();
-    columns.for_each(|c| c.collect(bound, &mut cells));
-    let mut versions: Vec<_> = cells.iter().map(|v| Version { seq: v.seq, ts: v.ts, kind: v.kind, value: v.value }).collect();
-    replay(&mut versions, max_versions);
-    versions.first().map(|v| Found { seq: v.seq, ts: v.ts, value: v.value })
+    /// All cells replayed; the newest live version in the range that is asked for.
+    fn replayed<'s>(&self, columns: impl Iterator<Item = ColumnRef<'s>>, bound: u64, max_versions: usize) -> Option<Found<'s>> {
+        let mut cells = Vec::new();
+        columns.for_each(|c| c.collect(bound, &mut cells));
+        let mut versions: Vec<_> = cells.iter().map(|v| Version { seq: v.seq, ts: v.ts, kind: v.kind, value: v.value }).collect();
+        replay(&mut versions, max_versions);
+        let asked = |v: &&Version<_>| self.range.as_ref().is_none_or(|r| r.contains(&v.ts));
+        versions.iter().find(asked).map(|v| Found { seq: v.seq, ts: v.ts, value: v.value })
+    }
 }
 
 fn compare(a: &ColumnRef<'_>, b: &ColumnRef<'_>) -> Ordering {

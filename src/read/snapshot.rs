@@ -27,7 +27,10 @@ pub fn open(state: &State, timeout: &mut Timeout) -> Result<OpenPoint> {
 }
 
 fn settle(state: &State, point: ReadPoint, timeout: &mut Timeout) -> Result<bool> {
-    state.slots.wait_for_begun_commits(timeout)?;
+    if let Err(e) = state.slots.wait_for_begun_commits(timeout) {
+        // Poisoned while a commit was in flight: reads go on, at each row's own cut.
+        return if state.health.is_good() { Err(e) } else { Ok(true) };
+    }
     let Some(log) = &state.log else { return Ok(false) };
     let last_fsync = log.last_fsync().min(point.0);
     if last_fsync > log.durable() {

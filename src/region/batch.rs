@@ -67,7 +67,7 @@ struct Tally {
 impl Tally {
     fn fail(&mut self, index: usize, error: Error, count: usize) {
         self.failed += count;
-        if self.first_failure.is_none() {
+        if self.first_failure.as_ref().is_none_or(|f| (index as u64) < f.op_index()) {
             self.first_failure = Some(error.at_op(index as u64));
         }
     }
@@ -338,7 +338,9 @@ impl Inner {
             return Ok(());
         };
         info.timestamp = committed.tick.0;
-        tally.highest = Some(committed);
+        // The last run has the highest number, so its sync covers every earlier run; and it is waited for if any of them has to.
+        let waits_for_sync = committed.waits_for_sync || tally.highest.is_some_and(|h| h.waits_for_sync);
+        tally.highest = Some(Committed { waits_for_sync, ..committed });
         if committed.unlogged {
             self.note_unlogged(&committed);
         }
@@ -366,13 +368,16 @@ impl Inner {
         match tally.first_failure.take() {
             None if tally.not_applied > 0 => Ok(BatchOutcome::NotApplied),
             None => Ok(BatchOutcome::Done),
-            Some(e) if tally.applied == 0 && (atomic || tally.not_applied == 0) => Err(e),
+            Some(e) if tally.applied == 0 => Err(e),
             Some(e) => {
                 let first = e.op_index() as usize;
                 let (applied, failed) = (tally.applied, tally.failed);
                 Ok(BatchOutcome::Partial {
                     first,
-                    error: e.context(format!("{applied} operations were applied, {failed} failed; the first failure is operation {first}")),
+                    error: e
+                        .context(format!("{applied} operations were applied, {failed} failed; the first failure is operation {first}"))
+                        // The call as a whole may not be repeated: what was applied would count twice.
+                        .retryable(false),
                 })
             }
         }
@@ -399,9 +404,10 @@ fn is_seen(seen: &mut [u64], hash: RowHash) -> bool {
 
 /// Every operation of `groups` failed for the same reason.
 fn fail_groups(groups: &mut [Group], e: Error, tally: &mut Tally, results: Results<'_>) {
-    let Some(first) = groups.iter().map(|g| g.ops.start).min() else { return };
+    let open = |g: &&mut Group| !matches!(g.outcome, Outcome::Counted);
+    let Some(first) = groups.iter_mut().filter(open).map(|g| g.ops.start).min() else { return };
     let mut count = 0;
-    for group in groups.iter_mut() {
+    for group in groups.iter_mut().filter(open) {
         for i in group.ops.clone() {
             results(
                 i,

@@ -10,7 +10,7 @@ use crate::stats::CallKind;
 use crate::store::family::{Families, FamilyInfo};
 use crate::store::manifest::Manifest;
 use crate::store::view::View;
-use crate::sync::Arc;
+use crate::sync::{Arc, MutexGuard};
 
 impl Inner {
     fn families(&self) -> Arc<Families> {
@@ -36,56 +36,51 @@ impl Inner {
     /// See `Region::family_drop`.
     pub fn family_drop(&self, id: FamilyId) -> Result<()> {
         let _call = self.lifecycle.enter(CallKind::Other, thread::index())?;
-        if self.families().get(id).is_none() {
-            return fail!(NoFamily, "no column family with id {} here", id.0);
-        }
         // Refuse the id first and let who uses it finish; only then the manifest forgets it, and with it the cells that a replay would bring back.
-        self.publish_families(|families| {
-            let mut next = families.clone();
-            next.remove(id).map(|_| next)
-        })?;
-        let mut manifest = self.manifest.lock();
+        let mut manifest = self.changeable_manifest()?;
         let mut next = manifest.clone();
         next.families.remove(id)?;
-        match next.store(&*self.env, &self.path) {
-            Ok(()) => {
-                *manifest = next;
-                Ok(())
-            }
-            Err(e) => {
-                let families = Arc::new(manifest.families.clone());
-                drop(manifest);
-                self.publish_families(|_| Ok((*families).clone()))?;
-                Err(e)
-            }
+        self.publish_families(next.families.clone())?;
+        if let Err(e) = next.store(&*self.env, &self.path) {
+            // The new file may be in place nevertheless. Only once the old one surely is again may the id be used; if that fails too, it stays refused.
+            manifest.store(&*self.env, &self.path)?;
+            self.publish_families(manifest.families.clone())?;
+            return Err(e);
         }
+        *manifest = next;
+        Ok(())
     }
 
-    fn change_families<R>(&self, change: impl FnOnce(&mut Manifest) -> Result<R>) -> Result<R> {
+    /// The manifest of a region that takes changes, locked over reading, changing, storing and publishing.
+    fn changeable_manifest(&self) -> Result<MutexGuard<'_, Manifest>> {
         if self.read_only {
             return fail!(ReadOnly, "{} is open read-only; nothing was changed", self.path.display());
         }
         self.state.health.check()?;
-        let mut manifest = self.manifest.lock();
+        Ok(self.manifest.lock())
+    }
+
+    fn change_families<R>(&self, change: impl FnOnce(&mut Manifest) -> Result<R>) -> Result<R> {
+        let mut manifest = self.changeable_manifest()?;
         let mut next = manifest.clone();
         let answer = change(&mut next)?;
         if next != *manifest {
             next.store(&*self.env, &self.path)?;
             let families = next.families.clone();
             *manifest = next;
-            self.publish_families(|_| Ok(families))?;
+            self.publish_families(families)?;
         }
         Ok(answer)
     }
 
     /// Publishes a view with other families and waits until nobody can hold the old one.
-    fn publish_families(&self, change: impl FnOnce(&Families) -> Result<Families>) -> Result<()> {
+    fn publish_families(&self, families: Families) -> Result<()> {
         // One view change at a time: two would lose one of them.
         let _one_at_a_time = self.seal_lock.lock();
         let next = {
             let slot = self.state.slots.claim(thread::index());
             let view = self.state.view.load(&slot);
-            View { families: Arc::new(change(&view.families)?), ..view.clone() }
+            View { families: Arc::new(families), ..view.clone() }
         };
         let old = self.state.view.replace(Box::new(next));
         drop(old.reclaim(&self.state.slots, &mut Timeout::forever()).map_err(|(_, e)| e)?);

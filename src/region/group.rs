@@ -57,6 +57,7 @@ pub(super) struct Eval<'e, 'a, 'v> {
 }
 
 /// What a column holds for the next operation of the group.
+#[derive(Clone, Copy)]
 enum Held<'x> {
     Absent,
     Counter(i64),
@@ -166,6 +167,12 @@ impl<'a, 'v> Eval<'_, 'a, 'v> {
                 let lookup = newest(self.view, hash, row, family, m.qual, max_versions as usize);
                 *found_row = found_row.or(lookup.row);
                 let held = self.held(&pending, &lookup);
+                // What a check that holds tells: the counter it looked at.
+                let counter = match held {
+                    Held::Counter(n) => n,
+                    Held::Bytes(b) => <[u8; 8]>::try_from(b).map_or(0, i64::from_be_bytes),
+                    Held::Absent => 0,
+                };
                 let holds = if check.compares_counters() {
                     let stored = match held {
                         Held::Absent => None,
@@ -181,7 +188,7 @@ impl<'a, 'v> Eval<'_, 'a, 'v> {
                     }
                 };
                 self.inner.lifecycle.calls.checked(self.thread, holds);
-                Ok((holds, if holds { self.current(m, hash, row) } else { 0 }))
+                Ok((holds, if holds { counter } else { 0 }))
             }
             _ => Err(not_offered(index, m)),
         }

@@ -141,10 +141,8 @@ impl Inner {
     #[inline]
     pub(super) fn settle(&self, committed: &Committed, terms: &mut WriteTerms, info: &mut CommitInfo) -> Result<()> {
         info.timestamp = committed.tick.0;
-        if committed.unlogged && !committed.waits_for_sync {
-            info.flags |= CommitInfo::DURABLE;
+        if committed.unlogged {
             self.note_unlogged(committed);
-            return Ok(());
         }
         info.seq = if committed.unlogged { 0 } else { committed.seq.0 };
         if committed.waits_for_sync {

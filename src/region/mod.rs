@@ -90,9 +90,9 @@ impl Inner {
         // Acquire: a closer that sees 0 sees all that the children did.
         self.lifecycle.children.load(Ordering::Acquire)
     }
-    fn note_unlogged(&self, _: &Committed) {
+    fn note_unlogged(&self, committed: &Committed) {
         // Relaxed: a statistic.
-        self.unlogged_bytes.fetch_add(1, Ordering::Relaxed);
+        self.unlogged_bytes.fetch_add(committed.bytes as u64, Ordering::Relaxed);
     }
 }
 

@@ -23,7 +23,7 @@ use crate::sequencer::RowCommitSequencer;
 use crate::store::manifest::{MANIFEST, MANIFEST_NEW, Manifest};
 use crate::store::state::State;
 use crate::store::view::View;
-use crate::sync::{Arc, AtomicU64, Mutex};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex};
 use crate::wal::{Log, LogOptions, LogStart, Recovered};
 use serde_json::json;
 use std::path::Path;
@@ -132,6 +132,7 @@ pub fn open_with(
         slots,
         points: ReadPoints::new(),
         log,
+        log_is_short: AtomicBool::new(false),
         read_only_durable: last,
         pool,
         record_bytes_max: record_bytes_max(&settings),

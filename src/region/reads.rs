@@ -140,7 +140,8 @@ struct PinnedValue {
 
 impl PinnedValue {
     fn new(inner: Arc<Inner>, bytes: Box<[u8]>) -> Self {
-        // Relaxed: statistics; nothing waits for a pinned value.
+        // Relaxed: a closer that misses it lets the region go, and the value stays readable all the same.
+        inner.lifecycle.children.fetch_add(1, Ordering::Relaxed);
         inner.pinned_values.fetch_add(1, Ordering::Relaxed);
         inner.pinned_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Self { inner, bytes }
@@ -156,6 +157,7 @@ impl Pinned for PinnedValue {
 impl Drop for PinnedValue {
     fn drop(&mut self) {
         self.inner.pinned_values.fetch_sub(1, Ordering::Relaxed);
+        self.inner.lifecycle.children.fetch_sub(1, Ordering::Release);
         self.inner.pinned_bytes.fetch_sub(self.bytes.len() as u64, Ordering::Relaxed);
     }
 }

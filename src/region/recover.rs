@@ -82,7 +82,7 @@ impl<'s> Replay<'s> {
         };
         segment.ensure_slots(column, THREAD)?;
         // No reader and no read point: only what the family's versions ask for is kept.
-        let plan = column.plan_increment(Keep::of(max_versions), 0, u64::MAX, |_| {});
+        let plan = column.plan_increment(Keep::of(max_versions), 0, u64::MAX, |user| user(&[], false));
         let spare = if plan == Plan::Push { Some(segment.new_copy(THREAD)?) } else { None };
         column.apply_increment(seq, cell.timestamp, value, plan, spare);
         Ok(())

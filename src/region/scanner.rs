@@ -223,7 +223,9 @@ pub fn open_scanner(inner: &Arc<Inner>, o: &ReadOptions, of: Option<&Snapshot>, 
     let (point, at_cut, own_point) = match of {
         Some(s) => {
             s.at(inner)?;
-            (s.point, s.at_cut, None)
+            // A hold of its own: the snapshot may be closed before the scan.
+            inner.state.points.hold(s.point);
+            (s.point, s.at_cut, Some(s.point))
         }
         None => {
             let open = snapshot::open(&inner.state, &mut timeout)?;
@@ -241,7 +243,8 @@ pub fn open_scanner(inner: &Arc<Inner>, o: &ReadOptions, of: Option<&Snapshot>, 
         let segments: Vec<_> = view.segments().cloned().collect();
         let sight = if at_cut { Sight::Cut } else { Sight::Point(point) };
         let start = spec.row_prefix.max(spec.start_row);
-        Ok(Scan::new(segments, Arc::clone(&view.families), sight, start))
+        let range = (span.min_ts != 0 || span.end_ts != u64::MAX).then_some(span.min_ts..span.end_ts);
+        Ok(Scan::new(segments, Arc::clone(&view.families), sight, range, start))
     })();
     let scan = match opened {
         Ok(scan) => scan,
@@ -347,7 +350,7 @@ impl Scanner {
                 Some(false) => return Then::GoOn,
                 Some(true) => {}
             }
-            if !span.column(column.family, column.qualifier) || !(span.min_ts..span.end_ts).contains(&column.found.ts) {
+            if !span.column(column.family, column.qualifier) {
                 return Then::GoOn;
             }
             let new_row = !*any_row || last_row.as_slice() != column.row;

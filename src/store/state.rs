@@ -8,7 +8,7 @@ use crate::mvcc::{CommitSlots, Published, ReadPoints};
 use crate::rowlock::RowLockTable;
 use crate::sequencer::RowCommitSequencer;
 use crate::store::view::View;
-use crate::sync::Arc;
+use crate::sync::{Arc, AtomicBool};
 use crate::wal::Log;
 
 /// Owned by the region; borrowed by every commit and read.
@@ -27,6 +27,8 @@ pub struct State {
     pub view: Published<View>,
     /// The log; a read-only region has none.
     pub log: Option<Log>,
+    /// The last append was refused for room: until one succeeds, commits ask before they take memory that a refusal would leave unused.
+    pub log_is_short: AtomicBool,
     /// Durable number of a read-only region, which has no log to ask.
     pub read_only_durable: u64,
     /// Where chunks come from.

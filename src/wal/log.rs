@@ -167,6 +167,11 @@ impl Log {
         core.keeper.wait_for_space(&core.shop, &core.appender, &core.health, needed, timeout, closing)
     }
 
+    /// True if a record of `needed` bytes would go in now. Takes the append lock.
+    pub fn has_room(&self, needed: u32) -> bool {
+        self.core.appender.has_room(needed, super::RecordKind::Commit)
+    }
+
     /// Wakes those in `wait_for_log_space`, who then look at `closing`.
     pub fn wake_waiters(&self) {
         self.core.keeper.wake_waiters();

@@ -14,12 +14,13 @@
 
 use super::super::{DirLock, LockOutcome};
 use super::system;
-use crate::sync::{AtomicUsize, Ordering};
+// Of std also under loom: the table of held descriptors is a static, and no business of the models.
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, RawFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How often the lock is asked for again while its holder has not written who it is, 1 ms apart.
 const NAME_TRIES: usize = 50;
