@@ -43,12 +43,14 @@ fn p_v3_a_scan_outlives_its_snapshot() {
     let rig = Rig::new("");
     let r = &rig.region;
     let rows: Vec<Vec<u8>> = (0..1000).map(|i| format!("row{i:04}").into_bytes()).collect();
-    rows.iter().for_each(|row| drop(inc(r, row, b"n", 1)));
+    for row in &rows {
+        inc(r, row, b"n", 1);
+    }
     let snapshot = r.snapshot(Timeout::forever()).unwrap();
     let mut scanner = r.scanner(Some(&snapshot), &ReadOptions::DEFAULT, &ScanSpec::default()).unwrap();
     drop(snapshot);
-    for _ in 0..3 {
-        rows.iter().for_each(|row| drop(inc(r, row, b"n", 1)));
+    for row in rows.iter().chain(&rows).chain(&rows) {
+        inc(r, row, b"n", 1);
     }
     let mut seen = 0;
     while let Some(cell) = scanner.next().unwrap() {
