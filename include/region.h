@@ -909,7 +909,7 @@ region_status region_open(const char *path,
  * Closes a region. NULL, a region that is closed, and a forked child: nothing happens, REGION_OK. flags: REGION_CLOSE_*.
  * REGION_E_BUSY (snapshots, scanners or pinned values are open; the message says how many) and REGION_E_TIMEOUT (calls are still
  * running): it is open as before. Every other return, error or not: it is closed, the directory is unlocked, and the
- * handle answers REGION_E_CLOSED. Unless NO_FLUSH, commits of SKIP_WAL are flushed first. Waits at most timeout_us for
+ * handle answers REGION_E_CLOSED. Commits of SKIP_WAL are lost: this version has no flush. Waits at most timeout_us for
  * running calls; calls that wait in the region return REGION_E_CLOSED. Two threads may close: the second waits for the
  * first. Threads: any.
  * REGION_E_INVALID, E_UNSUPPORTED (flags), E_HANDLE, E_BUSY, E_TIMEOUT, E_IO, E_NOSPACE, E_POISONED, E_PANIC.

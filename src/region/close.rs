@@ -6,6 +6,7 @@ use crate::env::{Env, LockOutcome};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::store::manifest::MANIFEST;
+use crate::sync::Ordering;
 use std::path::Path;
 use std::time::Duration;
 
@@ -38,6 +39,10 @@ impl Inner {
             return Err(e);
         }
         // SKIP_WAL data would be flushed here unless NO_FLUSH; this version has no store files to flush to.
+        let unlogged = self.unlogged_bytes.load(Ordering::Relaxed);
+        if unlogged > 0 && !flags.no_flush {
+            log::warn!(target: "region", "{}: {unlogged} bytes of SKIP_WAL commits are lost, this version cannot flush them", self.path.display());
+        }
         let synced = self.state.log.as_ref().map_or(Ok(()), crate::wal::Log::close);
         self.lifecycle.finish_close();
         drop(self.dir_lock.lock().take());

@@ -205,7 +205,11 @@ fn make_directory(env: &dyn Env, path: &Path, options: &RegionOptions) -> Result
             return Ok(false);
         }
     } else if options.flags.create {
-        env.create_dir(path).map_err(io_at(path, "create the directory (its parent must exist)"))?;
+        match env.create_dir(path) {
+            // Somebody else made it just now: whose it is, the lock will tell.
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Ok(false),
+            made => made.map_err(io_at(path, "create the directory (its parent must exist)"))?,
+        }
     } else {
         return Err(no_region(path));
     }
