@@ -185,7 +185,8 @@ def print_goals(goals, markdown):
         lower = g.get("lower_is_better", False)
         value = g.get("value", g.get("ratio", math.nan)) if lower else g.get("ratio", math.nan)
         met = (lambda bound: value <= bound) if lower else (lambda bound: value >= bound)
-        floor, goal = g.get("floor", math.nan), g.get("goal", math.nan)
+        # null: nothing is asked of this figure.
+        floor, goal = (math.nan if g.get(k) is None else g[k] for k in ("floor", "goal"))
         verdict = "goal" if met(goal) else "floor" if met(floor) else "-" if math.isnan(floor) else "MISSED"
         what = " ".join(str(g[k]) for k in ("workload", "durability") if k in g)
         threads = f"{g['threads']} thr" if "threads" in g else ""
