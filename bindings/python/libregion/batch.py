@@ -124,7 +124,10 @@ class Batch:
         )
         self.results = results(buffer)
         if rc not in (c.OK, c.NOT_APPLIED):
-            raise region._fail(rc, s, results=self.results)
+            error = region._fail(rc, s, results=self.results)
+            # Sent again, what was applied (or may have been) would count twice.
+            self._done = rc in (c.E_PARTIAL, c.E_OUTCOME_UNKNOWN) and not error.retryable
+            raise error
         give(s)
         self._done, self.applied = True, rc == c.OK
         return self.results

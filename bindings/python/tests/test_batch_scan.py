@@ -33,6 +33,17 @@ def test_a_batch_whose_block_raises_is_not_sent(r: Region) -> None:
     assert r.get(b"row", "cf", b"v") is None and not b.applied
 
 
+def test_a_batch_of_which_something_was_applied_is_not_sent_again(r: Region) -> None:
+    r.put(b"text", "cf", b"n", b"no counter")
+    b = r.batch()
+    b.increment(b"a", "cf", b"n", 1).increment(b"text", "cf", b"n", 1)
+    with pytest.raises(libregion.Partial):
+        b.commit()
+    with pytest.raises(RuntimeError):
+        b.commit()
+    assert r.counter(b"a", "cf", b"n") == 1
+
+
 def test_failures_of_a_batch(r: Region) -> None:
     r.put(b"text", "cf", b"q", b"abc")
     with pytest.raises(libregion.Partial) as e, r.batch() as b:
