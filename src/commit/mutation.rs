@@ -78,8 +78,4 @@ impl<'a, 'v> CellChange<'a, 'v> {
     pub fn new(family: FamilyId, qualifier: &'a [u8], write: Write<'a>, max_versions: u32, found: Option<ColumnRef<'v>>) -> Self {
         Self { family, qualifier, write, max_versions, found, ready: Ready::No, timestamp: 0 }
     }
-    /// The timestamp that the commit gave it.
-    pub fn timestamp(&self) -> u64 {
-        self.timestamp
-    }
 }

@@ -42,8 +42,6 @@ pub enum Then {
     GoOn,
     /// This one was taken, no more for now.
     Pause,
-    /// This one was not taken: it comes again.
-    Again,
     /// The scan is over.
     End,
 }
@@ -89,10 +87,6 @@ impl Scan {
         self.place((row, FamilyId(0), b""), true);
         self.ended = false;
     }
-    /// True once it is over.
-    pub fn is_over(&self) -> bool {
-        self.ended
-    }
     fn place(&mut self, key: (&[u8], FamilyId, &[u8]), inclusive: bool) {
         self.row.clear();
         self.row.extend_from_slice(key.0);
@@ -113,7 +107,7 @@ impl Scan {
             let column = cursor.next();
             heads.push(Head { cursor, column });
         }
-        let mut last: Option<(ColumnRef<'_>, bool)> = None;
+        let mut last: Option<ColumnRef<'_>> = None;
         loop {
             let Some((column, others)) = smallest(&heads) else {
                 self.ended = true;
@@ -124,8 +118,8 @@ impl Scan {
                 let then = take(ScanColumn { row: column.row().row(), family: column.family(), qualifier: column.qualifier(), found });
                 match then {
                     Then::GoOn => {}
-                    Then::Pause | Then::Again => {
-                        last = Some((column, then == Then::Again));
+                    Then::Pause => {
+                        last = Some(column);
                         break;
                     }
                     Then::End => {
@@ -136,8 +130,8 @@ impl Scan {
             }
             advance(&mut heads, column);
         }
-        if let Some((column, again)) = last {
-            self.place((column.row().row(), column.family(), column.qualifier()), again);
+        if let Some(column) = last {
+            self.place((column.row().row(), column.family(), column.qualifier()), false);
         }
         drop(heads);
         self.segments = segments;

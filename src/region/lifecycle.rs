@@ -68,9 +68,9 @@ impl Lifecycle {
     pub fn is_closed(&self) -> bool {
         self.state.load(Ordering::Acquire) == CLOSED
     }
-    /// 0 open, 2 closing or closed: the `health` figure of the statistics.
-    pub fn begin_close(&self) -> bool {
-        self.state.compare_exchange(OPEN, CLOSING, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    /// From here on no call begins. SeqCst: before the closer looks at the calls; see the module. The close lock is held.
+    pub fn begin_close(&self) {
+        self.state.store(CLOSING, Ordering::SeqCst);
     }
     /// A close timed out: calls are welcome again.
     pub fn abandon_close(&self) {

@@ -48,6 +48,15 @@ impl Rig {
         let region = open_rig(&faults, config, &clock, &pool).unwrap();
         Self { region, mem, faults, clock, pool, config: config.into() }
     }
+    /// Waits until the log's keeper rests: it prepares two segments after the open, and its calls count too.
+    pub fn rest(&self) {
+        let calls = || [EnvOp::SyncData, EnvOp::WriteAt].map(|op| self.faults.count(op));
+        let mut before = calls();
+        while self.region.stats().unwrap().wal_segments < 3 || before != calls() {
+            before = calls();
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    }
     /// Closes it and opens it again.
     pub fn reopen(self) -> Self {
         close(&self.region);

@@ -224,6 +224,11 @@ fn bug_46_copies_cut_within_the_last_record() {
                 Some(byte) => scribble(&env, &v.segment, cut, &vec![byte; (len - cut) as usize]),
                 None => region::env::Env::open(&env, &path, true).unwrap().set_len(cut).unwrap(),
             }
+            let last = |env| bytes_at(env, &v.segment, start, (v.end - start) as usize);
+            if fill.is_some() && last(&env) == last(&v.env) {
+                // The record happens to end with these very bytes: nothing was cut.
+                continue;
+            }
             let what = format!("cut at {cut} of {start}..{}, filled with {fill:?}", v.end);
             let region = open_with(&env, options(v.io)).unwrap_or_else(|e| panic!("{what}: {e}"));
             assert_eq!(content(&region), v.ledger.replayed(all - 1), "{what}");
