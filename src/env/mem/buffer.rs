@@ -50,19 +50,20 @@ impl Buffer {
         let head = from.align_offset(WORD).min(out.len());
         let (head_out, rest) = out.split_at_mut(head);
         let (words, tail) = rest.as_chunks_mut::<WORD>();
-        for (i, b) in head_out.iter_mut().enumerate() {
-            // SAFETY: in range by the assertion in `at`.
-            *b = unsafe { from.wrapping_add(i).read_volatile() };
-        }
+        // From the end to the beginning: who appends while an image is taken writes upwards, so the image shows a prefix of that, as a kill would.
         let tail_at = from.wrapping_add(head + words.len() * WORD);
-        for (i, w) in words.iter_mut().enumerate() {
+        for (i, b) in tail.iter_mut().enumerate().rev() {
+            // SAFETY: in range by the assertion in `at`.
+            *b = unsafe { tail_at.wrapping_add(i).read_volatile() };
+        }
+        for (i, w) in words.iter_mut().enumerate().rev() {
             let p = from.wrapping_add(head + i * WORD).cast::<u64>();
             // SAFETY: in range by the assertion in `at`, aligned by `head`.
             *w = unsafe { p.read_volatile() }.to_ne_bytes();
         }
-        for (i, b) in tail.iter_mut().enumerate() {
+        for (i, b) in head_out.iter_mut().enumerate().rev() {
             // SAFETY: in range by the assertion in `at`.
-            *b = unsafe { tail_at.wrapping_add(i).read_volatile() };
+            *b = unsafe { from.wrapping_add(i).read_volatile() };
         }
     }
 
