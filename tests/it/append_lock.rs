@@ -42,7 +42,6 @@ fn calls_under_the_lock(config: &str, per_append: u64) {
         inc(r, &[i], b"n", 1);
     }
     let faults = Arc::clone(&rig.faults);
-    rig.rest();
     let counts = move || CALLS.map(|op| faults.count(op));
     let before = Mutex::new(None);
     let appends = Arc::new(AtomicU64::new(0));

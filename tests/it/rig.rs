@@ -46,15 +46,21 @@ impl Rig {
     fn start(mem: MemEnv, config: &str, clock: Option<Arc<ManualClock>>, pool: Arc<ChunkPool>) -> Self {
         let faults = Arc::new(FaultEnv::new(Arc::new(mem.clone())));
         let region = open_rig(&faults, config, &clock, &pool).unwrap();
-        Self { region, mem, faults, clock, pool, config: config.into() }
+        let rig = Self { region, mem, faults, clock, pool, config: config.into() };
+        rig.rest();
+        rig
     }
-    /// Waits until the log's keeper rests: it prepares two segments after the open, and its calls count too.
+    /// Waits until the log's keeper rests: it prepares two segments after the open (fewer where the log is small), and its calls count too.
     pub fn rest(&self) {
         let calls = || [EnvOp::SyncData, EnvOp::WriteAt].map(|op| self.faults.count(op));
         let mut before = calls();
-        while self.region.stats().unwrap().wal_segments < 3 || before != calls() {
-            before = calls();
-            std::thread::sleep(std::time::Duration::from_millis(50));
+        for _ in 0..20 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            let now = calls();
+            if now == before && self.region.stats().unwrap().wal_segments >= 3 {
+                return;
+            }
+            before = now;
         }
     }
     /// Closes it and opens it again.

@@ -23,7 +23,6 @@ struct Waiting {
 
 fn waiting(config: &str, fails: bool) -> Waiting {
     let rig = Rig::new(config);
-    rig.rest();
     inc_with(&rig.region, b"r", b"n", 1, &at(FSYNC)).unwrap();
     put_with(&rig.region, b"r", b"x", b"old", &at(FSYNC)).unwrap();
     inc_with(&rig.region, b"other", b"n", 1, &at(FSYNC)).unwrap();
