@@ -12,7 +12,7 @@ use crate::commit::mutation::{CellChange, Write};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{FamilyId, RowHash};
 use crate::memstore::{RowRef, VersionValue};
-use crate::read::newest::{Found, Lookup, newest};
+use crate::read::newest::{ColumnName, Found, Lookup, newest};
 use crate::store::view::View;
 use std::collections::HashMap;
 
@@ -145,7 +145,7 @@ impl<'a, 'v> Eval<'_, 'a, 'v> {
                 Ok((true, 0))
             }
             Op::Increment => {
-                let lookup = newest(self.view, hash, row, family, m.qual, max_versions as usize);
+                let lookup = newest(self.view, ColumnName { hash, row, family, qualifier: m.qual }, &self.inner.state.rules(settings));
                 *found_row = found_row.or(lookup.row);
                 let current = match self.held(&pending, &lookup) {
                     Held::Absent => None,
@@ -164,7 +164,7 @@ impl<'a, 'v> Eval<'_, 'a, 'v> {
             }
             Op::Check { how, as_counter } => {
                 let check = Check { how, as_counter };
-                let lookup = newest(self.view, hash, row, family, m.qual, max_versions as usize);
+                let lookup = newest(self.view, ColumnName { hash, row, family, qualifier: m.qual }, &self.inner.state.rules(settings));
                 *found_row = found_row.or(lookup.row);
                 let held = self.held(&pending, &lookup);
                 // What a check that holds tells: the counter it looked at.
@@ -255,8 +255,10 @@ impl<'a, 'v> Eval<'_, 'a, 'v> {
     /// The stored counter of an operation's column, 0 if there is none: what a refused operation tells.
     fn current(&self, m: &Mutation<'_>, hash: RowHash, row: &[u8]) -> i64 {
         let family = FamilyId(m.family);
-        let max_versions = self.view.family(family).map_or(1, |f| f.max_versions as usize);
-        newest(self.view, hash, row, family, m.qual, max_versions).newest.and_then(|f| counter_of(&f, row, m.qual).ok()).unwrap_or(0)
+        let Some(settings) = self.view.family(family) else { return 0 };
+        let name = ColumnName { hash, row, family, qualifier: m.qual };
+        let found = newest(self.view, name, &self.inner.state.rules(settings)).newest;
+        found.and_then(|f| counter_of(&f, row, m.qual).ok()).unwrap_or(0)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::hooks::{self, Point};
 use crate::ids::{FamilyId, RowHash};
 use crate::memstore::VersionValue;
 use crate::options::{Durability, WriteOptions};
-use crate::read::newest::{Found, newest};
+use crate::read::newest::{ColumnName, Found, newest};
 use crate::rowlock::RowLocks;
 use crate::stats::CallKind;
 
@@ -90,7 +90,7 @@ impl Inner {
         hooks::reach(Point::SlotClaimed, state.hook_context);
         let view = state.view.load(&slot);
         let Some(settings) = view.family(family) else { return Err(Refusal::Fatal(no_family(family))) };
-        let lookup = newest(view, hash, row, family, qualifier, settings.max_versions as usize);
+        let lookup = newest(view, ColumnName { hash, row, family, qualifier }, &state.rules(settings));
         let current = lookup.newest.as_ref().map(|found| counter_of(found, row, qualifier)).transpose();
         let sum = match current.and_then(|current| rules.apply(current, delta)) {
             Ok(sum @ Sum { store: Some(_), .. }) => sum,
