@@ -131,13 +131,13 @@ impl Inner {
 }
 
 /// A value that outlives the read; counted until it is dropped.
-struct PinnedValue {
+pub(super) struct PinnedValue {
     inner: Arc<Inner>,
     bytes: Box<[u8]>,
 }
 
 impl PinnedValue {
-    fn new(inner: Arc<Inner>, bytes: Box<[u8]>) -> Self {
+    pub(super) fn new(inner: Arc<Inner>, bytes: Box<[u8]>) -> Self {
         // Relaxed: a closer that misses it lets the region go, and the value stays readable all the same.
         inner.lifecycle.children.fetch_add(1, Ordering::Relaxed);
         inner.pinned_values.fetch_add(1, Ordering::Relaxed);
