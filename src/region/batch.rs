@@ -133,9 +133,11 @@ impl Inner {
                 }
                 self.run(ops, atomic, &rules, &mut terms, batch, record, thread, info, &mut tally, results);
             }
-            call.counts(tally.applied as u64);
-            self.lifecycle.calls.checked(thread, tally.checks);
             let outcome = self.conclude(&mut tally, atomic, &mut terms, info);
+            if outcome.is_ok() {
+                call.counts(tally.applied as u64);
+            }
+            self.lifecycle.calls.checked(thread, tally.checks);
             drop(call);
             self.seal_if_due();
             outcome

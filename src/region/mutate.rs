@@ -27,11 +27,7 @@ impl Inner {
     /// Deletes all versions of a column.
     pub fn delete(&self, row: &[u8], family: u32, qualifier: &[u8], op: Op, o: &WriteOptions, info: &mut CommitInfo) -> Result<()> {
         if op != Op::Delete {
-            return fail!(
-                Unsupported,
-                "{} is not offered by this version; REGION_OP_DELETE deletes all versions of a column",
-                op.name()
-            );
+            return fail!(Unsupported, "{} is not offered by this version; REGION_OP_DELETE deletes all versions of a column", op.name());
         }
         self.write_one(row, family, qualifier, Write::Marker { kind: CellType::Delete, timestamp: 0 }, o, info)
     }
