@@ -51,12 +51,11 @@ fn release(inner: &Inner, kind: &AtomicU64) {
 
 /// Opens a snapshot; counts as a child.
 pub fn open_snapshot(inner: &Arc<Inner>, mut timeout: Timeout) -> Result<Snapshot> {
-    let mut call = inner.lifecycle.enter(CallKind::Read, thread::index())?;
+    let _call = inner.lifecycle.enter(CallKind::Read, thread::index())?;
     let open = snapshot::open(&inner.state, &mut timeout)?;
     // Relaxed: counted before the running call ends, which is what a closer waits for.
     inner.open_snapshots.fetch_add(1, Ordering::Relaxed);
     inner.lifecycle.children.fetch_add(1, Ordering::Relaxed);
-    call.counts(1);
     Ok(Snapshot { inner: Arc::clone(inner), point: open.point, at_cut: open.at_cut })
 }
 
@@ -212,7 +211,7 @@ impl Drop for Scanner {
 
 /// Opens a scanner; counts as a child.
 pub fn open_scanner(inner: &Arc<Inner>, o: &ReadOptions, of: Option<&Snapshot>, spec: &ScanSpec<'_>) -> Result<Scanner> {
-    let mut call = inner.lifecycle.enter(CallKind::Read, thread::index())?;
+    let _call = inner.lifecycle.enter(CallKind::Read, thread::index())?;
     inner.check_read(o)?;
     let span = Span::new(spec)?;
     let mut timeout = Timeout::from_micros(o.timeout_us.unwrap_or(inner.write_timeout_us));
@@ -253,7 +252,6 @@ pub fn open_scanner(inner: &Arc<Inner>, o: &ReadOptions, of: Option<&Snapshot>, 
     };
     inner.open_scanners.fetch_add(1, Ordering::Relaxed);
     inner.lifecycle.children.fetch_add(1, Ordering::Relaxed);
-    call.counts(1);
     Ok(Scanner {
         inner: Arc::clone(inner),
         own_point,
