@@ -9,7 +9,7 @@
 //! The caller frees the slot and unlocks the rows (10) right after, then waits for durability if the level asks for it (11).
 //!
 //! Invariants: nothing of a commit leaves its row locks before its record is whole in the log (I2). From the append to the mark a commit waits
-//! for nothing, takes no memory, no lock but a try_lock that was done before, no latch, and calls nobody (I4). The newest complete version of
+//! for nothing, takes no memory, no lock, no latch, and calls nobody (I4). The newest complete version of
 //! a column is never written to (I6).
 //!
 //! | fails in | what the caller gets | what was done |
@@ -242,7 +242,7 @@ fn take_memory<'v>(
                     segment.ensure_slots(column, thread)?;
                     let keep = Keep::of(cell.max_versions);
                     let plan = column.plan_increment(keep, state.points.latest(), state.durable(), |user| {
-                        state.points.with_points_try(|points, restarted| user(points, restarted));
+                        state.points.with_points(|points, restarted| user(points, restarted));
                     });
                     let spare = if plan == Plan::Push { Some(segment.new_copy(thread)?) } else { None };
                     Ready::Counter { plan, spare }

@@ -180,7 +180,7 @@ impl<'s> ColumnRef<'s> {
     }
     /// What the next increment of the column does with the older slot's version. Row lock held, from here to `apply_increment`; nothing else
     /// of this commit goes to the column in between. `latest_point` and D (`durable`) were loaded with Acquire under the row lock. `points`
-    /// tries for the registry of read points, and calls its argument while it holds it, or not at all.
+    /// calls its argument with the read points as they were at one instant, or not at all.
     #[inline]
     pub fn plan_increment(&self, keep: Keep, latest_point: u64, durable: u64, points: impl FnOnce(PointsUser<'_>)) -> Plan {
         let header = self.column.row().header();
