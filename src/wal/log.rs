@@ -133,6 +133,11 @@ impl Log {
         (SequenceNumber(end.last), end.position)
     }
 
+    /// Calls `f` with the last number given; no other is given until `f` returns.
+    pub fn with_number_now<R>(&self, f: impl FnOnce(SequenceNumber) -> R) -> R {
+        self.core.appender.with_last(|n| f(SequenceNumber(n)))
+    }
+
     /// D: every commit with a number up to it is on stable storage.
     #[inline]
     pub fn durable(&self) -> u64 {
