@@ -238,7 +238,7 @@ impl<const OPEN: usize> ChunkSet<OPEN> {
             // SAFETY: this set owns it from now on and keeps it (C3).
             let chunk = unsafe { raw.as_ref() };
             chunk.next.store(head, Ordering::Relaxed);
-            // Release: the list is walked only by `take_all`, whose `&mut` orders it behind this anyway; Release costs nothing here.
+            // Release: pairs with the Acquire in `holds`; the chunk's fields and its link are seen.
             match self.all.compare_exchange_weak(head, raw.as_ptr(), Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return chunk,
                 Err(now) => head = now,
@@ -253,6 +253,22 @@ impl<const OPEN: usize> ChunkSet<OPEN> {
             open.store(ptr::from_ref(chunk).cast_mut(), Ordering::Release);
         }
         chunk
+    }
+    /// True if all of `bytes` lie in one of the chunks.
+    pub fn holds(&self, bytes: &[u8]) -> bool {
+        let wanted = bytes.as_ptr_range();
+        // Acquire: pairs with the Release in `adopt`. A release sequence: the links of the chunks behind were written before theirs.
+        let mut at = self.all.load(Ordering::Acquire);
+        // SAFETY: null, or a chunk of this set, which stays until `take_all` (C3).
+        while let Some(chunk) = unsafe { at.as_ref() } {
+            let base = chunk.base.as_ptr().cast_const();
+            if base <= wanted.start && wanted.end <= base.wrapping_add(chunk.bytes) {
+                return true;
+            }
+            // Relaxed: written before the chunk was added, never after.
+            at = chunk.next.load(Ordering::Relaxed);
+        }
+        false
     }
     /// Takes every chunk out: nobody may use memory from them any more.
     pub fn take_all(&mut self) -> ChunkList {
