@@ -368,13 +368,16 @@ enum {
 
 /** Bits of region_scan_t.flags. */
 enum {
-  /** From the last row to the first; start_row is the largest then. */
+  /** From the last row to the first: start_row is the largest then, end_row the smallest. The cells of a row come as ever. */
   REGION_SCAN_REVERSE = 1,
   /** end_row itself too. */
   REGION_SCAN_INCLUSIVE_END = 2,
   /** Not start_row itself. */
   REGION_SCAN_EXCLUSIVE_START = 4,
-  /** Delete markers and deleted cells too. */
+  /**
+   * Everything that is stored: all delete markers, and up to max_versions values of each column, deleted ones too. Markers of
+   * a family come first in it, with an empty qualifier. Not together with columns.
+   */
   REGION_SCAN_RAW = 8,
   /** Without values. */
   REGION_SCAN_KEYS_ONLY = 16,
@@ -780,7 +783,7 @@ typedef struct region_scan_t {
   uint32_t struct_size;
   /** REGION_SCAN_* */
   uint32_t flags;
-  /** First row; empty = unbounded. */
+  /** First row, or the first behind it (REVERSE: before it); empty = unbounded. */
   struct region_slice_t start_row;
   /** First row beyond; empty = unbounded. */
   struct region_slice_t end_row;
@@ -796,7 +799,7 @@ typedef struct region_scan_t {
   uint64_t row_limit;
   /** Cells; 0 = no limit. */
   uint64_t cell_limit;
-  /** Versions of each column; 0 = 1. */
+  /** Versions of each column, at most what its family keeps; 0 = 1. The best, that is the one with the largest timestamp, first. */
   uint32_t max_versions;
   /** Cells of each row; 0 = no limit. */
   uint32_t cells_per_row;
@@ -1210,8 +1213,11 @@ region_status region_get_packed(struct region_t *r,
                                 struct region_error_t *err);
 
 /**
- * Reads the chosen columns of one row into a page. Not built in this version: REGION_E_UNSUPPORTED. *used and *n_cells are
- * 0. Threads: any.
+ * Reads the chosen columns of one row (n_columns 0: all) into a page of cell records (region_pack.h), as region_get does: all
+ * at one instant, that of the call or of opts->snapshot. Up to max_versions of each column (0 = 1; at most what its family
+ * keeps), the best first. *used: bytes of page filled; *n_cells: records. All or nothing: a page that is too small gets
+ * REGION_TRUNCATED, *n_cells 0 and *used the bytes it needs (now: the row may grow before the next call). A row that shows
+ * nothing: REGION_NOT_FOUND, both 0. Threads: any; waits for no write. Returns as region_get, and REGION_E_TOO_LARGE.
  */
 REGION_MUST_CHECK
 region_status region_get_row(struct region_t *r,
@@ -1274,8 +1280,7 @@ region_status region_scanner_next(struct region_scanner_t *s,
  * The next cells as packed records (region_pack.h): as many as fit cap bytes, with REGION_SCAN_WHOLE_ROWS whole rows only.
  * *used: bytes filled; *n_cells: records. A first record (row) that does not fit: REGION_TRUNCATED, *n_cells 0, *used the
  * bytes it needs; call again with a larger page. REGION_DONE, with both 0, at the end. May be mixed with
- * region_scanner_next. Threads: one at a time. Returns as region_scanner_next, and REGION_E_TOO_LARGE (a row of more than
- * 256 MiB with WHOLE_ROWS).
+ * region_scanner_next. Threads: one at a time. Returns as region_scanner_next, and REGION_E_TOO_LARGE.
  */
 REGION_MUST_CHECK
 region_status region_scanner_next_page(struct region_scanner_t *s,

@@ -352,6 +352,7 @@ impl<'a> PackedCell<'a> {
         Some(len)
     }
     /// Reads the record at the beginning of `from`, and its length.
+    #[cfg(test)]
     pub(super) fn read(from: &'a [u8]) -> Option<(Self, usize)> {
         let h: &[u8; CELL_HEADER] = from.first_chunk()?;
         let lens = [u16_at(h, 2)?.into(), u32_at(h, 8)? as usize, u32_at(h, 12)? as usize];

@@ -4,7 +4,8 @@ use super::bytes::{Fill, region_slice_t, region_value_t};
 use super::guard::{self, Caller, Outcome};
 use super::options::{Read, region_read_options_t, unsupported};
 use super::pack::{PackedCell, PackedKeys, with_notes};
-use super::region::{Open, region_t, unsupported_verb};
+use super::page::RowPage;
+use super::region::{Open, region_t};
 use super::scan::region_cell_flags;
 use super::sized::{Elements, plain};
 use super::status::{code, region_error_t, region_status, status_of};
@@ -238,7 +239,7 @@ pub unsafe extern "C" fn region_get_packed(
                 let keys = PackedKeys::parse(bytes, n, notes)?;
                 let (mut at, mut done, mut needed) = (0, 0, 0);
                 let mut failed = None;
-                open.region.get_many(read.snapshot(), &read.options, &keys, &mut |i, found| {
+                open.region.get_many(read.snapshot(), &read.options, &keys, cap, &mut |i, found| {
                     let key = keys.get(i);
                     let flags = REGION_CELL_NEW_ROW as u8 | REGION_CELL_ROW_END as u8;
                     let mut cell = PackedCell {
@@ -282,8 +283,11 @@ pub unsafe extern "C" fn region_get_packed(
     }
 }
 
-/// Reads the chosen columns of one row into a page. Not built in this version: REGION_E_UNSUPPORTED. *used and *n_cells are
-/// 0. Threads: any.
+/// Reads the chosen columns of one row (n_columns 0: all) into a page of cell records (region_pack.h), as region_get does: all
+/// at one instant, that of the call or of opts->snapshot. Up to max_versions of each column (0 = 1; at most what its family
+/// keeps), the best first. *used: bytes of page filled; *n_cells: records. All or nothing: a page that is too small gets
+/// REGION_TRUNCATED, *n_cells 0 and *used the bytes it needs (now: the row may grow before the next call). A row that shows
+/// nothing: REGION_NOT_FOUND, both 0. Threads: any; waits for no write. Returns as region_get, and REGION_E_TOO_LARGE.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_get_row(
@@ -301,7 +305,6 @@ pub unsafe extern "C" fn region_get_row(
     n_cells: *mut usize,
     err: *mut region_error_t,
 ) -> region_status {
-    let _ = max_versions;
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
         let outputs = |c: Caller<'_>| {
@@ -309,14 +312,23 @@ pub unsafe extern "C" fn region_get_row(
             c.write(n_cells, 0);
             Ok(())
         };
-        guard::on::<Open>("region_get_row", r, err, outputs, |_, c| {
-            c.bytes(row, row_len, "row")?;
-            Read::given(c, opts)?;
-            self::columns(c, columns, n_columns, column_size, "columns")?;
-            c.buffer(page, cap, "page")?;
+        guard::on::<Open>("region_get_row", r, err, outputs, |open, c| {
+            let row = c.bytes(row, row_len, "row")?;
+            let read = Read::given(c, opts)?;
+            let columns = self::columns(c, columns, n_columns, column_size, "columns")?;
+            let page = c.buffer(page, cap, "page")?;
             c.require(used, "used")?;
             c.require(n_cells, "n_cells")?;
-            Err(unsupported_verb("region_get_row"))
+            let mut sink = RowPage::new(page);
+            open.region.get_row(read.snapshot(), &read.options, row, &columns, max_versions, &mut sink)?;
+            let (bytes, cells) = sink.finish()?;
+            c.write(n_cells, cells);
+            c.write(used, bytes);
+            Ok(match (bytes, cells) {
+                (0, 0) => Outcome::of(code::REGION_NOT_FOUND),
+                (_, 0) => Outcome::of(code::REGION_TRUNCATED),
+                _ => Outcome::OK,
+            })
         })
     }
 }

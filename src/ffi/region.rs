@@ -8,7 +8,7 @@ use super::options::{known_bits, timeout};
 use super::pool::Pool;
 use super::sized::{self, plain, read_sized, write_sized};
 use super::status::{code, region_error_t, region_status};
-use crate::error::{Error, ErrorKind};
+use crate::error::ErrorKind;
 use crate::ids::FamilyId;
 use crate::options::RegionOptions;
 use crate::region::{CloseFlags, Region};
@@ -390,9 +390,4 @@ pub unsafe extern "C" fn region_stats(r: *mut region_t, out: *mut region_stats_t
             Ok(Outcome::OK)
         })
     }
-}
-
-/// The region of an error, for the rooms whose handles are its children.
-pub(super) fn unsupported_verb(name: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("{name} is not built in version {}", env!("CARGO_PKG_VERSION")))
 }

@@ -22,13 +22,14 @@ pub struct region_scanner_t(());
 /// Bits of region_scan_t.flags.
 #[repr(C)]
 pub enum region_scan_flags {
-    /// From the last row to the first; start_row is the largest then.
+    /// From the last row to the first: start_row is the largest then, end_row the smallest. The cells of a row come as ever.
     REGION_SCAN_REVERSE = 1,
     /// end_row itself too.
     REGION_SCAN_INCLUSIVE_END = 2,
     /// Not start_row itself.
     REGION_SCAN_EXCLUSIVE_START = 4,
-    /// Delete markers and deleted cells too.
+    /// Everything that is stored: all delete markers, and up to max_versions values of each column, deleted ones too. Markers of
+    /// a family come first in it, with an empty qualifier. Not together with columns.
     REGION_SCAN_RAW = 8,
     /// Without values.
     REGION_SCAN_KEYS_ONLY = 16,
@@ -44,7 +45,7 @@ pub struct region_scan_t {
     pub struct_size: u32,
     /// REGION_SCAN_*
     pub flags: u32,
-    /// First row; empty = unbounded.
+    /// First row, or the first behind it (REVERSE: before it); empty = unbounded.
     pub start_row: region_slice_t,
     /// First row beyond; empty = unbounded.
     pub end_row: region_slice_t,
@@ -60,7 +61,7 @@ pub struct region_scan_t {
     pub row_limit: u64,
     /// Cells; 0 = no limit.
     pub cell_limit: u64,
-    /// Versions of each column; 0 = 1.
+    /// Versions of each column, at most what its family keeps; 0 = 1. The best, that is the one with the largest timestamp, first.
     pub max_versions: u32,
     /// Cells of each row; 0 = no limit.
     pub cells_per_row: u32,
@@ -271,7 +272,7 @@ pub unsafe extern "C" fn region_scanner_next(
         let outputs = |c: Caller<'_>| sized::write(c, cell, cell_size, CELL_BYTES_FIRST, 0, &sized::zeroed(), "cell");
         guard::on::<Scan>("region_scanner_next", s, err, outputs, |scan, c| {
             with_state(scan, c, |state, c| {
-                let Some(next) = state.next()? else { return Ok(Outcome::of(code::REGION_DONE)) };
+                let Some((next, flags)) = state.next()? else { return Ok(Outcome::of(code::REGION_DONE)) };
                 let told = region_cell_t {
                     row: region_slice_t::of(next.row),
                     qual: region_slice_t::of(next.qual),
@@ -279,8 +280,8 @@ pub unsafe extern "C" fn region_scanner_next(
                     timestamp: next.timestamp,
                     seq: next.seq,
                     family: next.family,
-                    r#type: u16::from(next.kind),
-                    flags: u16::from(next.flags),
+                    r#type: next.kind as u16,
+                    flags: flags as u16,
                 };
                 sized::write(c, cell, cell_size, CELL_BYTES_FIRST, 0, &told, "cell")?;
                 Ok(Outcome::OK)
@@ -292,8 +293,7 @@ pub unsafe extern "C" fn region_scanner_next(
 /// The next cells as packed records (region_pack.h): as many as fit cap bytes, with REGION_SCAN_WHOLE_ROWS whole rows only.
 /// *used: bytes filled; *n_cells: records. A first record (row) that does not fit: REGION_TRUNCATED, *n_cells 0, *used the
 /// bytes it needs; call again with a larger page. REGION_DONE, with both 0, at the end. May be mixed with
-/// region_scanner_next. Threads: one at a time. Returns as region_scanner_next, and REGION_E_TOO_LARGE (a row of more than
-/// 256 MiB with WHOLE_ROWS).
+/// region_scanner_next. Threads: one at a time. Returns as region_scanner_next, and REGION_E_TOO_LARGE.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_scanner_next_page(
@@ -316,12 +316,12 @@ pub unsafe extern "C" fn region_scanner_next_page(
             c.require(n_cells, "n_cells")?;
             let page = c.buffer(page, cap, "page")?;
             with_state(scan, c, |state, c| {
-                let out = state.page(page)?;
-                c.write(n_cells, out.cells);
-                c.write(used, if out.cells == 0 { out.needed } else { out.used });
-                Ok(match (out.cells, out.needed) {
+                let (bytes, cells) = state.page(page)?;
+                c.write(n_cells, cells);
+                c.write(used, bytes);
+                Ok(match (bytes, cells) {
                     (0, 0) => Outcome::of(code::REGION_DONE),
-                    (0, _) => Outcome::of(code::REGION_TRUNCATED),
+                    (_, 0) => Outcome::of(code::REGION_TRUNCATED),
                     _ => Outcome::OK,
                 })
             })

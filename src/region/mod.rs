@@ -2,12 +2,13 @@
 //!
 //! - life: `open`, `recover`, `close`, `lifecycle`, `background` (seal), `family`, `describe`
 //! - writes: `admission` → `increment` | `mutate` | `append` | `batch` (`group`, `change`, `check`, `counter`)
-//! - reads: `reads` (gets, counters), `scanner` (snapshots, scans)
+//! - reads: `reads` (gets, counters), `rows` (whole rows), `pinned`, `snapshot`, `scanner` (`scan_spec`, `ahead`)
 //!
 //! Threads: every verb may be called from any number of threads; a scanner by one at a time.
 #![forbid(unsafe_code)]
 
 mod admission;
+mod ahead;
 mod append;
 mod background;
 mod batch;
@@ -23,13 +24,18 @@ mod increment;
 mod lifecycle;
 mod mutate;
 mod open;
+mod pinned;
 mod reads;
 mod recover;
+mod rows;
+mod scan_spec;
 mod scanner;
+mod snapshot;
 mod thread;
 
 pub use face::*;
-pub use scanner::{Scanner, Snapshot};
+pub use scanner::Scanner;
+pub use snapshot::Snapshot;
 
 use crate::clock::Timeout;
 use crate::commit::Committed;
@@ -322,19 +328,37 @@ impl Region {
         keys: &dyn Keys,
         results: CounterResults<'_>,
     ) -> Result<()> {
-        for i in 0..keys.len() {
-            results(i, self.inner.counter_get(snapshot, o, keys.get(i)));
-        }
+        self.inner.counter_get_many(snapshot, o, keys, results);
         Ok(())
     }
-    /// Reads many values, in order, until `results` answers false.
-    pub fn get_many(&self, snapshot: Option<&Snapshot>, o: &ReadOptions, keys: &dyn Keys, results: ValueResults<'_>) -> Result<()> {
-        self.inner.get_many(snapshot, o, keys, results)
+    /// Reads many values, in order, until `results` answers false. Consecutive keys of one row are read at one instant, up to the one with which their
+    /// values exceed `bytes_max`: it is the last that is answered then.
+    pub fn get_many(
+        &self,
+        snapshot: Option<&Snapshot>,
+        o: &ReadOptions,
+        keys: &dyn Keys,
+        bytes_max: usize,
+        results: ValueResults<'_>,
+    ) -> Result<()> {
+        self.inner.get_many(snapshot, o, keys, bytes_max, results)
+    }
+    /// Reads the chosen columns of one row (none: all) into `sink`, up to `max_versions` of each (0 = 1), all at one instant.
+    pub fn get_row(
+        &self,
+        snapshot: Option<&Snapshot>,
+        o: &ReadOptions,
+        row: &[u8],
+        columns: &[ColumnFilter<'_>],
+        max_versions: u32,
+        sink: &mut dyn RowSink,
+    ) -> Result<()> {
+        self.inner.get_row(snapshot, o, row, columns, max_versions, sink)
     }
 
     /// Opens a snapshot.
     pub fn snapshot(&self, timeout: Timeout) -> Result<Snapshot> {
-        scanner::open_snapshot(&self.inner, timeout)
+        snapshot::open_snapshot(&self.inner, timeout)
     }
     /// Opens a scanner; without a snapshot it takes one of its own.
     pub fn scanner(&self, snapshot: Option<&Snapshot>, o: &ReadOptions, spec: &ScanSpec<'_>) -> Result<Scanner> {
