@@ -22,6 +22,7 @@
 
 pub mod mutation;
 
+use crate::cell::CellType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hooks::{self, Point};
 use crate::ids::{SequenceNumber, Tick};
@@ -34,7 +35,7 @@ use crate::store::state::State;
 use crate::store::view::View;
 use crate::sync::Ordering;
 use crate::wal::{Level, RecordBuffer, RecordKind, Refused};
-use mutation::{CellChange, Ready, RowChange, Write};
+use mutation::{CellChange, Ready, RowChange, Terms, Write, is_of_family};
 
 /// A commit that happened.
 #[derive(Clone, Copy, Debug)]
@@ -76,16 +77,16 @@ pub fn commit<'v>(
     view: &'v View,
     rows: &mut [RowChange<'_, 'v>],
     cells: &mut [CellChange<'_, 'v>],
-    asked: Durability,
-    thread: usize,
+    terms: Terms,
 ) -> std::result::Result<Committed, Refusal> {
     let Some(log) = &state.log else {
         return Err(Refusal::Fatal(Error::new(ErrorKind::ReadOnly, "the region is open read-only")));
     };
     // 4. Tick and level. A commit on top of a row's waiting FSYNC commit takes that level: it could not be shown before it.
-    let tick = match state.sequencer.next(locks.last_tick()) {
-        Step::Take(tick) => tick,
-        Step::WaitFor(tick) => return Err(Refusal::Tick(tick)),
+    let Terms { durability: asked, tick, thread } = terms;
+    let tick = match tick {
+        Some(tick) => tick,
+        None => draw_tick(state, locks)?,
     };
     let fsync = asked == Durability::FsyncWal || locks.fsync_pending() > log.durable();
     let unlogged = asked == Durability::SkipWal;
@@ -142,6 +143,7 @@ pub fn commit<'v>(
                 }
             }
             Ready::Cell(new) => column.push(new, seq.0, cell.timestamp),
+            Ready::RowMarker(new) => column.row().push_marker(new, seq.0, cell.timestamp),
             Ready::No => continue,
         }
         segment.raise_max_ts(cell.family, cell.timestamp);
@@ -174,6 +176,15 @@ pub fn commit<'v>(
     Ok(Committed { seq, tick, waits_for_sync: fsync, unlogged, bytes: record.len() })
 }
 
+/// Step 4's tick for the rows of `locks`; the commit that is then made must be given it.
+#[inline]
+pub fn draw_tick(state: &State, locks: &RowLocks<'_>) -> std::result::Result<Tick, Refusal> {
+    match state.sequencer.next(locks.last_tick()) {
+        Step::Take(tick) => Ok(tick),
+        Step::WaitFor(tick) => Err(Refusal::Tick(tick)),
+    }
+}
+
 /// Gives every cell its timestamp and writes the record.
 fn encode(
     record: &mut RecordBuffer,
@@ -187,20 +198,11 @@ fn encode(
     for row in rows {
         record.row(row.row);
         for cell in cells.get_mut(row.cells.clone()).unwrap_or_default() {
+            cell.timestamp = cell.write.timestamp(tick);
             match cell.write {
-                Write::Counter { value, above } => {
-                    // Above the value it was added to, even if that carries a time in the future: the counter stays the newest version.
-                    cell.timestamp = tick.0.max(above.saturating_add(1));
-                    record.counter(cell.family, cell.qualifier, cell.timestamp, value);
-                }
-                Write::Put { value, timestamp } => {
-                    cell.timestamp = if timestamp == 0 { tick.0 } else { timestamp };
-                    record.cell(cell.family, cell.qualifier, crate::cell::CellType::Put, cell.timestamp, value);
-                }
-                Write::Marker { kind, timestamp } => {
-                    cell.timestamp = if timestamp == 0 { tick.0 } else { timestamp };
-                    record.cell(cell.family, cell.qualifier, kind, cell.timestamp, b"");
-                }
+                Write::Counter { value, .. } => record.counter(cell.family, cell.qualifier, cell.timestamp, value),
+                Write::Put { value, .. } => record.cell(cell.family, cell.qualifier, CellType::Put, cell.timestamp, value),
+                Write::Marker { kind, .. } => record.cell(cell.family, cell.qualifier, kind, cell.timestamp, b""),
                 Write::Nothing => {}
             }
         }
@@ -247,7 +249,9 @@ fn take_memory<'v>(
                     let spare = if plan == Plan::Push { Some(segment.new_copy(thread)?) } else { None };
                     Ready::Counter { plan, spare }
                 }
-                Write::Put { value, .. } => Ready::Cell(segment.new_cell(value, crate::cell::CellType::Put, thread)?),
+                Write::Put { value, .. } => Ready::Cell(segment.new_cell(value, CellType::Put, thread)?),
+                // The column with the empty qualifier, maybe an empty one, stands in the index for it: a scan meets the marker where the family begins.
+                Write::Marker { kind, .. } if is_of_family(kind) => Ready::RowMarker(segment.new_row_marker(cell.family, kind, thread)?),
                 Write::Marker { kind, .. } => Ready::Cell(segment.new_cell(b"", kind, thread)?),
                 Write::Nothing => Ready::No,
             };

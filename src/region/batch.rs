@@ -8,11 +8,12 @@
 
 use super::Inner;
 use super::admission::{WriteTerms, show};
+use super::change::RowCells;
 use super::counter::Rules;
 use super::face::{BatchOutcome, CommitInfo, Mutation, Mutations, OpResult, OpStatus};
-use super::group::{ColumnMap, Eval, Outcome};
+use super::group::{Eval, Outcome};
 use super::thread::with_scratch;
-use crate::commit::mutation::{CellChange, RowChange};
+use crate::commit::mutation::{CellChange, RowChange, Terms};
 use crate::commit::{Committed, Refusal, commit, wait_for_durable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hooks::{self, Point};
@@ -21,6 +22,7 @@ use crate::options::{Durability, WriteOptions};
 use crate::rowlock::{LockScratch, RowLocks};
 use crate::stats::CallKind;
 use crate::wal::RecordBuffer;
+use bumpalo::Bump;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -312,12 +314,24 @@ impl Inner {
         let mut rows: Vec<RowChange<'_, '_>> = recycle(std::mem::take(&mut batch.rows));
         let mut cells: Vec<CellChange<'_, '_>> = recycle(std::mem::take(&mut batch.cells));
         let groups = batch.groups.get_mut(range).unwrap_or_default();
-        let mut eval = Eval { inner: self, view, ops, rules, cells: &mut cells, group_start: 0, index: ColumnMap::default() };
-        let obstacle = evaluate(&mut eval, groups, atomic, &mut rows, tally, results);
-        let committed = if obstacle.is_some() || cells.is_empty() {
+        let joined = Bump::new();
+        let row = RowCells::new(&mut cells);
+        let timestamp = terms.timestamp;
+        let mut eval = Eval { inner: self, view, ops, rules, locks: &locks, row, joined: &joined, timestamp, tick: None };
+        let evaluated = evaluate(&mut eval, groups, atomic, &mut rows, tally, results);
+        let tick = eval.tick;
+        let (obstacle, refusal) = match evaluated {
+            Ok(obstacle) => (obstacle, None),
+            Err(refusal) => (None, Some(refusal)),
+        };
+        let committed = if refusal.is_none() && (obstacle.is_some() || cells.is_empty()) {
             None
         } else {
-            let committed = commit(state, record, &mut locks, &slot, view, &mut rows, &mut cells, terms.durability, thread);
+            let how = Terms { tick, ..terms.commit(thread) };
+            let committed = match refusal {
+                Some(refusal) => Err(refusal),
+                None => commit(state, record, &mut locks, &slot, view, &mut rows, &mut cells, how),
+            };
             if let Err(refusal) = committed {
                 // The next attempt may get fewer rows: what was computed for the others was not written, and must not count.
                 groups.iter_mut().filter(|g| !matches!(g.outcome, Outcome::Counted)).for_each(|g| g.outcome = Outcome::Open);
@@ -397,15 +411,15 @@ fn gather_rows(ops: &dyn Mutations, groups: &mut [Group]) {
     }
 }
 
-/// Evaluates the groups that are not counted yet. `rows` and the cells of `eval` then hold what changes; an answer, with ATOMIC only, says that nothing may.
-fn evaluate<'a, 'v>(
+/// Evaluates the groups that are not counted yet. `rows` and the cells of `eval` then hold what changes; an obstacle, with ATOMIC only, says that nothing may.
+fn evaluate<'a: 'v, 'v>(
     eval: &mut Eval<'_, 'a, 'v>,
     groups: &mut [Group],
     atomic: bool,
     rows: &mut Vec<RowChange<'a, 'v>>,
     tally: &mut Tally,
     results: Results<'_>,
-) -> Option<Obstacle> {
+) -> std::result::Result<Option<Obstacle>, Refusal> {
     let mut obstacle: Option<Obstacle> = None;
     // Counted: failed in an attempt before this one, and told so.
     for group in groups.iter_mut().filter(|g| !matches!(g.outcome, Outcome::Counted)) {
@@ -416,9 +430,8 @@ fn evaluate<'a, 'v>(
         let row = eval.ops.get(group.ops.start).row;
         // With ATOMIC a later group of the same row continues its change.
         let continues = atomic && rows.last().is_some_and(|r| r.row == row);
-        let start = if continues { rows.last().map_or(0, |r| r.cells.start) } else { eval.cells.len() };
-        eval.group_start = start;
-        let (outcome, found) = eval.group(group, row, results);
+        let start = if continues { rows.last().map_or(0, |r| r.cells.start) } else { eval.row.cells.len() };
+        let (outcome, found) = eval.group(group, row, start, results)?;
         match outcome {
             Err((index, e)) if atomic => {
                 obstacle = Some(Obstacle::Failed(index, e));
@@ -436,14 +449,14 @@ fn evaluate<'a, 'v>(
             obstacle = Some(Obstacle::Unmet(index));
             continue;
         }
-        let end = eval.cells.len();
+        let end = eval.row.cells.len();
         match rows.last_mut().filter(|_| continues) {
             Some(last) => last.cells.end = end,
             None if end > start => rows.push(RowChange { hash: group.hash, row, cells: start..end, found }),
             None => {}
         }
     }
-    obstacle
+    Ok(obstacle)
 }
 
 /// True if the hash was in the set already; puts it there.

@@ -1,12 +1,14 @@
 //! The parts of a running region that commits and reads share. State only: what is done with it stands in `commit`, `read` and `region`.
 
-use crate::clock::RegionClock;
+use crate::clock::{Clock, RegionClock};
 use crate::health::Health;
 use crate::ids::{RowHash, RowHasher};
+use crate::merge::visibility::Rules;
 use crate::mslab::{ChunkPool, MemoryBudget};
 use crate::mvcc::{CommitSlots, Published, ReadPoints};
 use crate::rowlock::RowLockTable;
 use crate::sequencer::RowCommitSequencer;
+use crate::store::family::FamilyInfo;
 use crate::store::view::View;
 use crate::sync::{Arc, AtomicBool};
 use crate::wal::Log;
@@ -50,6 +52,12 @@ impl State {
     #[inline]
     pub fn hash(&self, row: &[u8]) -> RowHash {
         self.hasher.hash(row)
+    }
+    /// What a reader of this family has to apply now.
+    #[inline]
+    pub fn rules(&self, family: &FamilyInfo) -> Rules {
+        let clock = self.sequencer.clock();
+        family.rules(clock.unit(), || clock.now())
     }
     /// The durable number D: every commit up to it is on stable storage.
     #[inline]
