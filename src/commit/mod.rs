@@ -22,6 +22,7 @@
 
 pub mod mutation;
 
+use crate::cell::CellType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hooks::{self, Point};
 use crate::ids::{SequenceNumber, Tick};
@@ -34,7 +35,7 @@ use crate::store::state::State;
 use crate::store::view::View;
 use crate::sync::Ordering;
 use crate::wal::{Level, RecordBuffer, RecordKind, Refused};
-use mutation::{CellChange, Ready, RowChange, Write};
+use mutation::{CellChange, Ready, RowChange, Terms, Write, is_of_family};
 
 /// A commit that happened.
 #[derive(Clone, Copy, Debug)]
@@ -76,16 +77,16 @@ pub fn commit<'v>(
     view: &'v View,
     rows: &mut [RowChange<'_, 'v>],
     cells: &mut [CellChange<'_, 'v>],
-    asked: Durability,
-    thread: usize,
+    terms: Terms,
 ) -> std::result::Result<Committed, Refusal> {
     let Some(log) = &state.log else {
         return Err(Refusal::Fatal(Error::new(ErrorKind::ReadOnly, "the region is open read-only")));
     };
     // 4. Tick and level. A commit on top of a row's waiting FSYNC commit takes that level: it could not be shown before it.
-    let tick = match state.sequencer.next(locks.last_tick()) {
-        Step::Take(tick) => tick,
-        Step::WaitFor(tick) => return Err(Refusal::Tick(tick)),
+    let Terms { durability: asked, tick, thread } = terms;
+    let tick = match tick {
+        Some(tick) => tick,
+        None => draw_tick(state, locks)?,
     };
     let fsync = asked == Durability::FsyncWal || locks.fsync_pending() > log.durable();
     let unlogged = asked == Durability::SkipWal;
@@ -146,6 +147,7 @@ pub fn commit<'v>(
                 }
             }
             Ready::Cell(new) => column.push(new, seq.0, cell.timestamp),
+            Ready::RowMarker(new) => column.row().push_marker(new, seq.0, cell.timestamp),
             Ready::No => continue,
         }
         segment.raise_max_ts(cell.family, cell.timestamp);
@@ -178,6 +180,15 @@ pub fn commit<'v>(
     Ok(Committed { seq, tick, waits_for_sync: fsync, unlogged, bytes: record.len() })
 }
 
+/// Step 4's tick for the rows of `locks`; the commit that is then made must be given it.
+#[inline]
+pub fn draw_tick(state: &State, locks: &RowLocks<'_>) -> std::result::Result<Tick, Refusal> {
+    match state.sequencer.next(locks.last_tick()) {
+        Step::Take(tick) => Ok(tick),
+        Step::WaitFor(tick) => Err(Refusal::Tick(tick)),
+    }
+}
+
 /// Gives every cell its timestamp and writes the record.
 fn encode(
     record: &mut RecordBuffer,
@@ -191,20 +202,11 @@ fn encode(
     for row in rows {
         record.row(row.row);
         for cell in cells.get_mut(row.cells.clone()).unwrap_or_default() {
+            cell.timestamp = cell.write.timestamp(tick);
             match cell.write {
-                Write::Counter { value, above } => {
-                    // Above the value it was added to, even if that carries a time in the future: the counter stays the newest version.
-                    cell.timestamp = tick.0.max(above.saturating_add(1));
-                    record.counter(cell.family, cell.qualifier, cell.timestamp, value);
-                }
-                Write::Put { value, timestamp } => {
-                    cell.timestamp = if timestamp == 0 { tick.0 } else { timestamp };
-                    record.cell(cell.family, cell.qualifier, crate::cell::CellType::Put, cell.timestamp, value);
-                }
-                Write::Marker { kind, timestamp } => {
-                    cell.timestamp = if timestamp == 0 { tick.0 } else { timestamp };
-                    record.cell(cell.family, cell.qualifier, kind, cell.timestamp, b"");
-                }
+                Write::Counter { value, .. } => record.counter(cell.family, cell.qualifier, cell.timestamp, value),
+                Write::Put { value, .. } => record.cell(cell.family, cell.qualifier, CellType::Put, cell.timestamp, value),
+                Write::Marker { kind, .. } => record.cell(cell.family, cell.qualifier, kind, cell.timestamp, b""),
                 Write::Nothing => {}
             }
         }
@@ -229,7 +231,10 @@ fn take_memory<'v>(
                 let first = row_cells.first().filter(|c| matches!(c.write, Write::Counter { .. })).map(|c| (c.family, c.qualifier));
                 let found = match segment.find_row(row.hash, row.row) {
                     Some(found) => found,
-                    None => segment.insert_row(row.hash, row.row, first, thread).map_err(needs(row.row.len() + BLOCK_BYTES))?,
+                    None => {
+                        let embedded = first.map_or(0, |(_, qualifier)| qualifier.len());
+                        segment.insert_row(row.hash, row.row, first, thread).map_err(needs(row.row.len() + embedded + BLOCK_BYTES))?
+                    }
                 };
                 row.found = Some(found);
                 found
@@ -254,8 +259,12 @@ fn take_memory<'v>(
                     Ready::Counter { plan, spare }
                 }
                 Write::Put { value, .. } => {
-                    let cell = segment.new_cell(value, crate::cell::CellType::Put, thread);
+                    let cell = segment.new_cell(value, CellType::Put, thread);
                     Ready::Cell(cell.map_err(needs(value.len() + BLOCK_BYTES))?)
+                }
+                // The column with the empty qualifier, maybe an empty one, stands in the index for it: a scan meets the marker where the family begins.
+                Write::Marker { kind, .. } if is_of_family(kind) => {
+                    Ready::RowMarker(segment.new_row_marker(cell.family, kind, thread).map_err(small)?)
                 }
                 Write::Marker { kind, .. } => Ready::Cell(segment.new_cell(b"", kind, thread).map_err(small)?),
                 Write::Nothing => Ready::No,
@@ -277,7 +286,7 @@ fn give_back(segment: &Segment, cells: &mut [CellChange<'_, '_>], thread: usize)
     for cell in cells.iter_mut().rev() {
         match std::mem::replace(&mut cell.ready, Ready::No) {
             Ready::Counter { spare: Some(copy), .. } => segment.give_back_copy(copy, thread),
-            Ready::Cell(cell) => segment.give_back_cell(cell, thread),
+            Ready::Cell(cell) | Ready::RowMarker(cell) => segment.give_back_cell(cell, thread),
             Ready::Counter { spare: None, .. } | Ready::No => {}
         }
     }

@@ -92,7 +92,7 @@ impl SpareCopy {
 /// A delete marker of a row's family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowMarker {
-    /// The family; [`FamilyId`] 0 if it was pushed for the whole row.
+    /// The family.
     pub family: FamilyId,
     /// `DeleteFamily` or `DeleteFamilyVersion`.
     pub kind: CellType,
@@ -125,7 +125,7 @@ impl<'s> RowRef<'s> {
     pub fn is(&self, other: RowRef<'_>) -> bool {
         self.row.is(other.row)
     }
-    /// Pushes a marker of the row or of one of its families, made by `new_row_marker`. Row lock held.
+    /// Pushes a marker of one of the row's families, made by `new_row_marker`. Row lock held.
     pub fn push_marker(&self, marker: NewCell, seq: u64, ts: u64) {
         assert_eq!(marker.owner, self.segment.owner(), "a cell of another segment");
         assert!(matches!(marker.kind, CellType::DeleteFamily | CellType::DeleteFamilyVersion), "a column's cell pushed to a row");
@@ -135,15 +135,29 @@ impl<'s> RowRef<'s> {
     }
     /// Appends the markers with a number up to `cut`, in no order.
     pub fn collect_markers(&self, cut: u64, into: &mut Vec<RowMarker>) {
-        let mut found = Vec::new();
-        self.row.markers().collect(cut, &mut found);
-        into.extend(found.iter().map(|m| {
-            let family = match m.value {
-                VersionValue::Bytes(b) => b.try_into().map_or(0, u32::from_le_bytes),
-                VersionValue::Counter(_) => 0,
-            };
-            RowMarker { family: FamilyId(family), kind: m.kind, seq: m.seq, ts: m.ts }
-        }));
+        if self.header().has_markers() {
+            self.row.markers().each_cell(cut, |m| into.push(RowMarker::from(m)));
+        }
+    }
+    /// Number of the newest marker of `family` up to `cut`; 0 if there is none.
+    pub fn newest_marker(&self, family: FamilyId, cut: u64) -> u64 {
+        let mut newest = 0;
+        self.row.markers().each_cell(cut, |m| {
+            if m.seq > newest && RowMarker::from(m).family == family {
+                newest = m.seq;
+            }
+        });
+        newest
+    }
+}
+
+impl From<VersionRef<'_>> for RowMarker {
+    fn from(m: VersionRef<'_>) -> Self {
+        let family = match m.value {
+            VersionValue::Bytes(b) => b.try_into().map_or(0, u32::from_le_bytes),
+            VersionValue::Counter(_) => 0,
+        };
+        Self { family: FamilyId(family), kind: m.kind, seq: m.seq, ts: m.ts }
     }
 }
 
@@ -189,6 +203,11 @@ impl<'s> ColumnRef<'s> {
     /// Appends every version and marker with a number up to `cut`, in no order, each once.
     pub fn collect(&self, cut: u64, into: &mut Vec<VersionRef<'s>>) {
         self.column.versions().collect(cut, into);
+    }
+    /// The increment with the largest number up to `cut`, if nothing else of the column up to there has a larger one. None may also mean that it could
+    /// not be told without collecting everything.
+    pub fn last_increment(&self, cut: u64) -> Option<VersionRef<'s>> {
+        self.column.versions().last_increment(cut)
     }
     /// How many cells its list has: for tests and measurements.
     pub fn list_len(&self) -> usize {

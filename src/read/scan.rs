@@ -5,9 +5,10 @@
 
 use super::newest::Found;
 use crate::cell::order::compare_columns;
-use crate::ids::{FamilyId, ReadPoint};
+use crate::clock::ClockUnit;
+use crate::ids::{FamilyId, ReadPoint, Tick};
 use crate::memstore::{ColumnCursor, ColumnRef, Content, Segment};
-use crate::merge::visibility::{Version, replay};
+use crate::merge::visibility::{ALWAYS, Rules, Version, replay};
 use crate::store::family::Families;
 use crate::sync::Arc;
 use std::cmp::Ordering;
@@ -51,6 +52,8 @@ pub struct Scan {
     segments: Vec<Arc<Segment>>,
     families: Arc<Families>,
     sight: Sight,
+    /// Decides what has expired: the same for the whole scan.
+    now: (ClockUnit, Tick),
     /// Timestamps that are asked for; None = all.
     range: Option<Range<u64>>,
     // The place: the scan goes on at this column, or behind it.
@@ -69,11 +72,19 @@ struct Head<'s> {
 
 impl Scan {
     /// Over `segments`, newest first, from `row` on.
-    pub fn new(segments: Vec<Arc<Segment>>, families: Arc<Families>, sight: Sight, range: Option<Range<u64>>, row: &[u8]) -> Self {
+    pub fn new(
+        segments: Vec<Arc<Segment>>,
+        families: Arc<Families>,
+        sight: Sight,
+        now: (ClockUnit, Tick),
+        range: Option<Range<u64>>,
+        row: &[u8],
+    ) -> Self {
         Self {
             segments,
             families,
             sight,
+            now,
             range,
             row: row.to_vec(),
             family: FamilyId(0),
@@ -145,28 +156,28 @@ impl Scan {
     }
     /// A column that one segment alone has.
     fn single<'s>(&self, column: ColumnRef<'s>, cut: &dyn Fn(&[u8]) -> u64) -> Option<Found<'s>> {
-        let family = self.families.get(column.family())?;
+        let rules = self.families.get(column.family())?.rules(self.now.0, || self.now.1);
         let bound = self.bound(&column, cut);
         if self.range.is_some() {
-            return self.replayed(std::iter::once(column), bound, family.max_versions as usize);
+            return self.replayed(std::iter::once(column), bound, &rules);
         }
         match column.read(bound) {
-            Content::Replay => self.replayed(std::iter::once(column), bound, family.max_versions as usize),
-            content => Found::from(content),
+            Content::Replay => self.replayed(std::iter::once(column), bound, &rules),
+            content => Found::from(content).filter(|f| rules.shows_best(f.ts)),
         }
     }
     /// A column that several segments have.
     fn merged<'s>(&self, heads: &[Head<'s>], column: ColumnRef<'s>, cut: &dyn Fn(&[u8]) -> u64) -> Option<Found<'s>> {
-        let family = self.families.get(column.family())?;
+        let rules = self.families.get(column.family())?.rules(self.now.0, || self.now.1);
         let bound = self.bound(&column, cut);
         let here = || heads.iter().filter_map(|h| h.column).filter(|c| compare(c, &column).is_eq());
         if self.range.is_some() {
-            return self.replayed(here(), bound, family.max_versions as usize);
+            return self.replayed(here(), bound, &rules);
         }
         let mut best: Option<Found<'s>> = None;
         for column in here() {
             match column.read(bound) {
-                Content::Replay => return self.replayed(here(), bound, family.max_versions as usize),
+                Content::Replay => return self.replayed(here(), bound, &rules),
                 content => {
                     if let Some(found) = Found::from(content).filter(|f| best.is_none_or(|b| (f.ts, f.seq) > (b.ts, b.seq))) {
                         best = Some(found);
@@ -174,16 +185,15 @@ impl Scan {
                 }
             }
         }
-        best
+        best.filter(|f| rules.shows_best(f.ts))
     }
     /// All cells replayed; the newest live version in the range that is asked for.
-    fn replayed<'s>(&self, columns: impl Iterator<Item = ColumnRef<'s>>, bound: u64, max_versions: usize) -> Option<Found<'s>> {
+    fn replayed<'s>(&self, columns: impl Iterator<Item = ColumnRef<'s>>, bound: u64, rules: &Rules) -> Option<Found<'s>> {
         let mut cells = Vec::new();
         columns.for_each(|c| c.collect(bound, &mut cells));
         let mut versions: Vec<_> = cells.iter().map(|v| Version { seq: v.seq, ts: v.ts, kind: v.kind, value: v.value }).collect();
-        replay(&mut versions, max_versions);
-        let asked = |v: &&Version<_>| self.range.as_ref().is_none_or(|r| r.contains(&v.ts));
-        versions.iter().find(asked).map(|v| Found { seq: v.seq, ts: v.ts, value: v.value })
+        replay(&mut versions, rules, self.range.as_ref().unwrap_or(&ALWAYS));
+        versions.first().map(|v| Found { seq: v.seq, ts: v.ts, value: v.value })
     }
 }
 

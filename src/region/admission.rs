@@ -5,6 +5,7 @@ use super::Inner;
 use super::lifecycle::{Call, closed};
 use crate::clock::{Timeout, monotonic_nanos};
 use crate::commit::Refusal;
+use crate::commit::mutation::Terms;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::ids::{ROW_BYTES_MAX, TIMESTAMP_MAX, Tick};
@@ -19,6 +20,15 @@ pub struct WriteTerms {
     pub durability: Durability,
     pub timeout: Timeout,
     pub flags: u32,
+    /// Of puts and deletes that name none; 0 = the commit's tick.
+    pub timestamp: u64,
+}
+
+impl WriteTerms {
+    /// What a commit has to know of them.
+    pub fn commit(&self, thread: usize) -> Terms {
+        Terms { durability: self.durability, tick: None, thread }
+    }
 }
 
 impl Inner {
@@ -32,9 +42,10 @@ impl Inner {
         self.state.health.check()?;
         let durability = o.durability.unwrap_or(self.durability);
         if u64::from(o.flags) | o.timestamp | o.nonce | o.nonce_group != 0 {
-            check_options(o)?;
+            check_options(kind, o)?;
         }
-        Ok((call, WriteTerms { durability, timeout: Timeout::from_micros(o.timeout_us.unwrap_or(self.write_timeout_us)), flags: o.flags }))
+        let timeout = Timeout::from_micros(o.timeout_us.unwrap_or(self.write_timeout_us));
+        Ok((call, WriteTerms { durability, timeout, flags: o.flags, timestamp: o.timestamp }))
     }
     /// A row key of a length we take, inside the region's range.
     #[inline]
@@ -122,18 +133,25 @@ impl Inner {
 }
 
 #[cold]
-fn check_options(o: &WriteOptions) -> Result<()> {
+fn check_options(kind: CallKind, o: &WriteOptions) -> Result<()> {
     if o.nonce != 0 || o.nonce_group != 0 {
         return fail!(Unsupported, "nonces are not offered by this version; leave nonce and nonce_group 0");
     }
-    if o.timestamp > TIMESTAMP_MAX {
-        return fail!(Invalid, "timestamp {} is above 2^62", o.timestamp);
-    }
-    if o.timestamp != 0 {
-        return fail!(Unsupported, "explicit timestamps are not offered by this version; leave timestamp 0");
+    check_timestamp(o.timestamp)?;
+    if o.timestamp != 0 && matches!(kind, CallKind::Increment) {
+        return fail!(Invalid, "an increment gets a timestamp above that of the value it adds to; leave timestamp 0");
     }
     if o.flags & !WriteOptions::FLAGS_ALL != 0 {
         return fail!(Unsupported, "unknown write flags {:#x}", o.flags & !WriteOptions::FLAGS_ALL);
+    }
+    Ok(())
+}
+
+/// A timestamp that one more can still be added to.
+#[inline]
+pub fn check_timestamp(timestamp: u64) -> Result<()> {
+    if timestamp > TIMESTAMP_MAX {
+        return fail!(Invalid, "timestamp {timestamp} is above 2^62, the largest that is taken; nothing was changed");
     }
     Ok(())
 }

@@ -6,11 +6,12 @@
 
 use super::Inner;
 use super::admission::{WriteTerms, show};
+use super::change::RowCells;
 use super::counter::Rules;
 use super::face::{BatchOutcome, CommitInfo, Mutation, Mutations, OpResult, OpStatus};
-use super::group::{ColumnMap, Eval, Outcome};
+use super::group::{Eval, Outcome};
 use super::thread::with_scratch;
-use crate::commit::mutation::{CellChange, RowChange};
+use crate::commit::mutation::{CellChange, RowChange, Terms};
 use crate::commit::{Committed, Refusal, commit, wait_for_durable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hooks::{self, Point};
@@ -20,6 +21,7 @@ use crate::options::{Durability, WriteOptions};
 use crate::rowlock::{LockScratch, RowLocks};
 use crate::stats::CallKind;
 use crate::wal::RecordBuffer;
+use bumpalo::Bump;
 use std::ops::Range;
 
 /// Where results go: index and result, possibly more than once per index; the last one counts.
@@ -277,8 +279,11 @@ impl Inner {
             // All changes of a row stand together; the order of one row's operations stays.
             groups.sort_by(|a, b| a.hash.cmp(&b.hash).then_with(|| ops.get(a.ops.start).row.cmp(ops.get(b.ops.start).row)));
         }
-        let mut eval = Eval { inner: self, view, ops, rules, cells: &mut cells, group_start: 0, index: ColumnMap::default(), thread };
-        let mut error = None;
+        let joined = Bump::new();
+        let row = RowCells::new(&mut cells);
+        let timestamp = terms.timestamp;
+        let mut eval = Eval { inner: self, view, ops, rules, locks: &locks, row, joined: &joined, timestamp, tick: None, thread };
+        let (mut error, mut refusal) = (None, None);
         for group in groups.iter_mut() {
             // Failed in an attempt before this one, and told so.
             if matches!(group.outcome, Outcome::Counted) {
@@ -287,9 +292,14 @@ impl Inner {
             let row = ops.get(group.ops.start).row;
             // With ATOMIC a later group of the same row continues its change.
             let continues = atomic && rows.last().is_some_and(|r: &RowChange<'_, '_>| r.row == row);
-            let start = if continues { rows.last().map_or(0, |r| r.cells.start) } else { eval.cells.len() };
-            eval.group_start = start;
-            let (outcome, found): (_, Option<RowRef<'_>>) = eval.group(group, row, results);
+            let start = if continues { rows.last().map_or(0, |r| r.cells.start) } else { eval.row.cells.len() };
+            let (outcome, found): (_, Option<RowRef<'_>>) = match eval.group(group, row, start, results) {
+                Ok(evaluated) => evaluated,
+                Err(wait) => {
+                    refusal = Some(wait);
+                    break;
+                }
+            };
             if let Outcome::Failed(index, e) = outcome {
                 if atomic {
                     error = Some((index, e));
@@ -304,18 +314,23 @@ impl Inner {
             if atomic && matches!(group.outcome, Outcome::NotApplied) {
                 break;
             }
-            let end = eval.cells.len();
+            let end = eval.row.cells.len();
             match rows.last_mut().filter(|_| continues) {
                 Some(last) => last.cells.end = end,
                 None if end > start => rows.push(RowChange { hash: group.hash, row, cells: start..end, found }),
                 None => {}
             }
         }
+        let tick = eval.tick;
         let refused = atomic && (error.is_some() || groups.iter().any(|g| matches!(g.outcome, Outcome::NotApplied)));
-        let committed = if refused || cells.is_empty() {
+        let committed = if refusal.is_none() && (refused || cells.is_empty()) {
             None
         } else {
-            let committed = commit(state, record, &mut locks, &slot, view, &mut rows, &mut cells, terms.durability, thread);
+            let how = Terms { tick, ..terms.commit(thread) };
+            let committed = match refusal {
+                Some(refusal) => Err(refusal),
+                None => commit(state, record, &mut locks, &slot, view, &mut rows, &mut cells, how),
+            };
             if let Err(refusal) = committed {
                 // The next attempt may get fewer rows: what was computed for the others was not written, and must not count.
                 groups.iter_mut().filter(|g| !matches!(g.outcome, Outcome::Counted)).for_each(|g| g.outcome = Outcome::Open);

@@ -30,7 +30,6 @@ impl Inner {
     /// See `Region::family_set`.
     pub fn family_set(&self, spec: &FamilySpec) -> Result<FamilyId> {
         let _call = self.lifecycle.enter(CallKind::Other, thread::index())?;
-        check_offered(spec)?;
         self.change_families(|manifest| set_family(&mut manifest.families, spec))
     }
     /// See `Region::family_drop`.
@@ -113,15 +112,4 @@ pub fn set_family(families: &mut Families, spec: &FamilySpec) -> Result<FamilyId
         Some(_) => families.alter(family.clone()).map(|()| family.id),
         None => families.add(family),
     }
-}
-
-/// Settings that are stored but not acted on yet are refused rather than ignored.
-pub fn check_offered(spec: &FamilySpec) -> Result<()> {
-    if spec.ttl_ms != 0 && spec.ttl_ms != crate::options::TTL_NONE {
-        return fail!(Unsupported, "family {:?}: ttl_ms is not offered by this version", String::from_utf8_lossy(&spec.name));
-    }
-    if spec.flags != 0 {
-        return fail!(Unsupported, "family {:?}: KEEP_DELETED is not offered by this version", String::from_utf8_lossy(&spec.name));
-    }
-    Ok(())
 }

@@ -1,15 +1,17 @@
 //! The verbs, and the life of a region. Delegates: reading is done in `read`, committing in `commit`.
 //!
 //! - life: `open`, `recover`, `close`, `lifecycle`, `background` (seal), `family`, `describe`
-//! - writes: `admission` → `increment` | `mutate` | `batch` (`group`, `check`, `counter`)
+//! - writes: `admission` → `increment` | `mutate` | `append` | `batch` (`group`, `change`, `check`, `counter`)
 //! - reads: `reads` (gets, counters), `scanner` (snapshots, scans)
 //!
 //! Threads: every verb may be called from any number of threads; a scanner by one at a time.
 #![forbid(unsafe_code)]
 
 mod admission;
+mod append;
 mod background;
 mod batch;
+mod change;
 mod check;
 mod close;
 mod counter;
@@ -239,20 +241,19 @@ impl Region {
     pub fn delete(&self, row: &[u8], family: u32, qualifier: &[u8], op: Op, o: &WriteOptions, info: &mut CommitInfo) -> Result<()> {
         self.inner.delete(row, family, qualifier, op, o, info)
     }
-    /// Appends to a value; not offered by this version.
+    /// Appends `suffix` to a value, or stores it where there is none. `new_value` gets the whole value.
     #[expect(clippy::too_many_arguments, reason = "the C call's")]
     pub fn append(
         &self,
-        _row: &[u8],
-        _family: u32,
-        _qual: &[u8],
-        _suffix: &[u8],
+        row: &[u8],
+        family: u32,
+        qualifier: &[u8],
+        suffix: &[u8],
         o: &WriteOptions,
-        _info: &mut CommitInfo,
-        _new_value: Option<&mut dyn ValueSink>,
+        info: &mut CommitInfo,
+        new_value: Option<&mut dyn ValueSink>,
     ) -> Result<Found> {
-        self.inner.enter_write(CallKind::Write, thread::index(), o)?;
-        crate::fail!(Unsupported, "append is not offered by this version")
+        self.inner.append(row, family, qualifier, suffix, o, info, new_value)
     }
     /// Waits until the commit with this number is on stable storage.
     pub fn wait_durable(&self, seq: SequenceNumber, timeout: Timeout) -> Result<()> {

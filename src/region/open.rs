@@ -49,9 +49,6 @@ pub fn open_with(
     other_clock: Option<RegionClock>,
 ) -> Result<Inner> {
     let settings = options.check()?;
-    for spec in &options.families {
-        family::check_offered(spec)?;
-    }
     let read_only = options.flags.read_only;
     let created = make_directory(&*env, path, options)?;
     let lock = lock_directory(&*env, path, read_only)?;

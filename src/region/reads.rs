@@ -11,7 +11,7 @@ use crate::fail;
 use crate::ids::FamilyId;
 use crate::options::ReadOptions;
 use crate::read::get::{self, At};
-use crate::read::newest;
+use crate::read::newest::{self, ColumnName};
 use crate::stats::CallKind;
 use crate::sync::{Arc, Ordering};
 
@@ -37,12 +37,10 @@ impl Inner {
         let hash = self.state.hash(key.row);
         let slot = self.state.slots.claim(thread);
         let view = self.state.view.load(&slot);
-        if view.family(family).is_none() {
-            return Err(no_family(family));
-        }
-        let answer = get::row(&self.state, view, hash, key.row, at, |view, cut| {
-            get::column(view, hash, key.row, family, key.qual, o, cut).map(&mut take)
-        });
+        let Some(settings) = view.family(family) else { return Err(no_family(family)) };
+        let rules = self.state.rules(settings);
+        let name = ColumnName { hash, row: key.row, family, qualifier: key.qual };
+        let answer = get::row(&self.state, view, hash, key.row, at, |view, cut| get::column(view, name, &rules, o, cut).map(&mut take));
         call.counts(1);
         Ok(answer)
     }
@@ -133,13 +131,13 @@ impl Inner {
 }
 
 /// A value that outlives the read; counted until it is dropped.
-struct PinnedValue {
+pub(super) struct PinnedValue {
     inner: Arc<Inner>,
     bytes: Box<[u8]>,
 }
 
 impl PinnedValue {
-    fn new(inner: Arc<Inner>, bytes: Box<[u8]>) -> Self {
+    pub(super) fn new(inner: Arc<Inner>, bytes: Box<[u8]>) -> Self {
         // Relaxed: a closer that misses it lets the region go, and the value stays readable all the same.
         inner.lifecycle.children.fetch_add(1, Ordering::Relaxed);
         inner.pinned_values.fetch_add(1, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use super::face::{ColumnFilter, ScanCell, ScanSpec};
 use super::{Inner, thread};
 use crate::cell::CellType;
-use crate::clock::Timeout;
+use crate::clock::{Clock, Timeout};
 use crate::error::Result;
 use crate::fail;
 use crate::ids::{FamilyId, ReadPoint};
@@ -70,8 +70,6 @@ struct Span {
     row_limit: u64,
     cell_limit: u64,
     cells_per_row: u64,
-    min_ts: u64,
-    end_ts: u64,
 }
 
 /// Columns of one family.
@@ -101,7 +99,7 @@ impl From<&ColumnFilter<'_>> for Column {
 }
 
 impl Span {
-    fn new(spec: &ScanSpec<'_>, o: &ReadOptions) -> Result<Self> {
+    fn new(spec: &ScanSpec<'_>) -> Result<Self> {
         if spec.flags & (ScanSpec::REVERSE | ScanSpec::RAW) != 0 {
             return fail!(Unsupported, "reverse and raw scans are not offered by this version");
         }
@@ -120,8 +118,6 @@ impl Span {
             row_limit: spec.row_limit,
             cell_limit: spec.cell_limit,
             cells_per_row: u64::from(spec.cells_per_row),
-            min_ts: o.min_ts,
-            end_ts: if o.max_ts == 0 { u64::MAX } else { o.max_ts },
         })
     }
     fn has(&self, flag: u32) -> bool {
@@ -218,7 +214,7 @@ impl Drop for Scanner {
 pub fn open_scanner(inner: &Arc<Inner>, o: &ReadOptions, of: Option<&Snapshot>, spec: &ScanSpec<'_>) -> Result<Scanner> {
     let mut call = inner.lifecycle.enter(CallKind::Read, thread::index())?;
     inner.check_read(o)?;
-    let span = Span::new(spec, o)?;
+    let span = Span::new(spec)?;
     let mut timeout = Timeout::from_micros(o.timeout_us.unwrap_or(inner.write_timeout_us));
     let (point, at_cut, own_point) = match of {
         Some(s) => {
@@ -243,8 +239,8 @@ pub fn open_scanner(inner: &Arc<Inner>, o: &ReadOptions, of: Option<&Snapshot>, 
         let segments: Vec<_> = view.segments().cloned().collect();
         let sight = if at_cut { Sight::Cut } else { Sight::Point(point) };
         let start = spec.row_prefix.max(spec.start_row);
-        let range = (span.min_ts != 0 || span.end_ts != u64::MAX).then_some(span.min_ts..span.end_ts);
-        Ok(Scan::new(segments, Arc::clone(&view.families), sight, range, start))
+        let clock = inner.state.sequencer.clock();
+        Ok(Scan::new(segments, Arc::clone(&view.families), sight, (clock.unit(), clock.now()), o.range(), start))
     })();
     let scan = match opened {
         Ok(scan) => scan,

@@ -1,12 +1,14 @@
 //! The parts of a running region that commits and reads share. State only: what is done with it stands in `commit`, `read` and `region`.
 
-use crate::clock::RegionClock;
+use crate::clock::{Clock, RegionClock};
 use crate::health::Health;
 use crate::ids::{RowHash, RowHasher};
+use crate::merge::visibility::Rules;
 use crate::mslab::{ChunkPool, MemoryBudget};
 use crate::mvcc::{CommitSlots, Published, ReadPoints};
 use crate::rowlock::RowLockTable;
 use crate::sequencer::RowCommitSequencer;
+use crate::store::family::FamilyInfo;
 use crate::store::view::View;
 use crate::sync::{Arc, AtomicBool};
 use crate::wal::Log;
@@ -27,7 +29,7 @@ pub struct State {
     pub view: Published<View>,
     /// The log; a read-only region has none.
     pub log: Option<Log>,
-    /// The last append was refused for room: until one succeeds, commits ask before they take memory that a refusal would leave unused.
+    /// The last append was refused for room: until one succeeds, commits ask before they take memory that they would only give back.
     pub log_is_short: AtomicBool,
     /// Durable number of a read-only region, which has no log to ask.
     pub read_only_durable: u64,
@@ -50,6 +52,12 @@ impl State {
     #[inline]
     pub fn hash(&self, row: &[u8]) -> RowHash {
         self.hasher.hash(row)
+    }
+    /// What a reader of this family has to apply now.
+    #[inline]
+    pub fn rules(&self, family: &FamilyInfo) -> Rules {
+        let clock = self.sequencer.clock();
+        family.rules(clock.unit(), || clock.now())
     }
     /// The durable number D: every commit up to it is on stable storage.
     #[inline]

@@ -8,6 +8,7 @@ mod chunks;
 mod common;
 mod counters;
 mod crash;
+mod deletes;
 mod durable;
 mod header;
 mod reviewed;
