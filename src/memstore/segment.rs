@@ -108,6 +108,10 @@ impl Segment {
     pub fn allocated_bytes(&self) -> u64 {
         self.arena.allocated_bytes()
     }
+    /// True if `bytes` lie in its memory.
+    pub(super) fn holds(&self, bytes: &[u8]) -> bool {
+        self.arena.holds(bytes)
+    }
     /// Rows inserted, also those without a commit.
     pub fn rows(&self) -> u64 {
         self.count(|c| &c.rows)

@@ -96,6 +96,10 @@ impl Arena {
     pub fn reserved_bytes(&self) -> u64 {
         self.reserved.load(Ordering::Relaxed)
     }
+    /// True if `bytes` lie in its memory.
+    pub fn holds(&self, bytes: &[u8]) -> bool {
+        self.chunks.holds(bytes)
+    }
     /// The pool it takes from.
     pub fn pool(&self) -> &Arc<ChunkPool> {
         &self.pool

@@ -240,7 +240,7 @@ impl<const OPEN: usize> ChunkSet<OPEN> {
             // SAFETY: this set owns it from now on and keeps it (C3).
             let chunk = unsafe { raw.as_ref() };
             chunk.next.store(head, Ordering::Relaxed);
-            // Release: the list is walked only by `take_all`, whose `&mut` orders it behind this anyway; Release costs nothing here.
+            // Release: pairs with the Acquire in `holds`; the chunk's fields and its link are seen.
             match self.all.compare_exchange_weak(head, raw.as_ptr(), Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return chunk,
                 Err(now) => head = now,
@@ -258,11 +258,22 @@ impl<const OPEN: usize> ChunkSet<OPEN> {
     }
     /// True if one of its chunks begins at this address. Looks through all of them.
     pub fn begins_at(&self, address: usize) -> bool {
+        self.any(|chunk| chunk.base.addr().get() == address)
+    }
+    /// True if all of `bytes` lie in one of the chunks. Looks through all of them.
+    pub fn holds(&self, bytes: &[u8]) -> bool {
+        let wanted = bytes.as_ptr_range();
+        self.any(|chunk| {
+            let base = chunk.base.as_ptr().cast_const();
+            base <= wanted.start && wanted.end <= base.wrapping_add(chunk.bytes)
+        })
+    }
+    fn any(&self, is: impl Fn(&Chunk) -> bool) -> bool {
         // Acquire: pairs with the Release in `adopt`; what hangs below was there before.
         let mut at = self.all.load(Ordering::Acquire);
         // SAFETY: null, or a chunk of this set, which stays until `take_all` (C3).
         while let Some(chunk) = unsafe { at.as_ref() } {
-            if chunk.base.addr().get() == address {
+            if is(chunk) {
                 return true;
             }
             // Relaxed: written before the chunk was adopted, never after.

@@ -5,7 +5,7 @@ use super::admission::WriteTerms;
 use super::face::{CommitInfo, Found, ValueSink};
 use super::increment::no_family;
 use super::mutate::VALUE_BYTES_MAX;
-use super::reads::PinnedValue;
+use super::pinned::PinnedValue;
 use super::thread::{Scratch, with_scratch};
 use crate::commit::mutation::{CellChange, RowChange, Stamp, Write};
 use crate::commit::{Refusal, commit};

@@ -167,9 +167,10 @@ impl Log {
     }
 
     /// Waits until a record of `needed` bytes would go in. Errors: Busy (names `wal_bytes_max`), NoSpace at once, Closed, Poisoned.
-    pub fn wait_for_log_space(&self, needed: u32, timeout: &mut Timeout, closing: &dyn Fn() -> bool) -> Result<()> {
+    /// `may_retire`: somebody may call [`Log::retire`]; else a log at its limit is refused as soon as it is known to be there.
+    pub fn wait_for_log_space(&self, needed: u32, timeout: &mut Timeout, closing: &dyn Fn() -> bool, may_retire: bool) -> Result<()> {
         let core = &*self.core;
-        core.keeper.wait_for_space(&core.shop, &core.appender, &core.health, needed, timeout, closing)
+        core.keeper.wait_for_space(&core.shop, &core.appender, &core.health, needed, timeout, closing, may_retire)
     }
 
     /// True if a record of `needed` bytes would go in now. Takes the append lock.

@@ -13,6 +13,8 @@ mod durable;
 mod header;
 mod reviewed;
 mod rig;
+mod scan_model;
+mod scans;
 mod scenarios_batches;
 mod scenarios_counters;
 mod scenarios_reports;
