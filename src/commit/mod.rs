@@ -231,7 +231,10 @@ fn take_memory<'v>(
                 let first = row_cells.first().filter(|c| matches!(c.write, Write::Counter { .. })).map(|c| (c.family, c.qualifier));
                 let found = match segment.find_row(row.hash, row.row) {
                     Some(found) => found,
-                    None => segment.insert_row(row.hash, row.row, first, thread).map_err(needs(row.row.len() + BLOCK_BYTES))?,
+                    None => {
+                        let embedded = first.map_or(0, |(_, qualifier)| qualifier.len());
+                        segment.insert_row(row.hash, row.row, first, thread).map_err(needs(row.row.len() + embedded + BLOCK_BYTES))?
+                    }
                 };
                 row.found = Some(found);
                 found
