@@ -121,10 +121,11 @@ impl Log {
         }
     }
 
-    /// A number for a commit that skips the log. The caller has checked the health.
+    /// A number for a commit that skips the log. Refused like an append once the region is poisoned or the log closed: looked at under the append lock, so that
+    /// no commit comes after the instant from which all are refused.
     #[inline]
-    pub fn skip(&self) -> SequenceNumber {
-        SequenceNumber(self.core.appender.skip())
+    pub fn skip(&self) -> std::result::Result<SequenceNumber, Refused> {
+        self.core.appender.skip(&self.core.health).map(SequenceNumber).ok_or(Refused::Poisoned)
     }
 
     /// The last number given, and the end of the log.
