@@ -330,7 +330,8 @@ impl Device for Core {
 
 /// Writeback has write-protected the pages behind the log's end; the syncing thread takes the faults instead of the next writers.
 fn repopulate(segment: &Segment, synced: LogPosition, end: LogPosition) -> io::Result<()> {
-    if !segment.is_mapped() {
+    // One that the log has left meanwhile is written no more.
+    if !segment.is_mapped() || segment.next().is_some() {
         return Ok(());
     }
     let covered = if synced.segment() == end.segment() { end.offset().saturating_sub(synced.offset()) } else { 0 };
@@ -339,7 +340,12 @@ fn repopulate(segment: &Segment, synced: LogPosition, end: LogPosition) -> io::R
     if range.is_empty() {
         return Ok(());
     }
-    match segment.form.populate(range) {
+    let populated = segment.form.populate(range);
+    if segment.next().is_some() {
+        // The log has rolled on since; the keeper may have given this segment's memory back before it was populated again, and will not come back for it.
+        segment.release();
+    }
+    match populated {
         // No page table memory just now: the writers take the faults.
         Err(e) if matches!(e.kind(), io::ErrorKind::OutOfMemory | io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => Ok(()),
         // Anything else means that the next store there may raise SIGBUS: as bad as a failed sync.

@@ -37,6 +37,25 @@ struct SegmentFile {
     bytes: u64,
 }
 
+/// Segments that the log has left keep their pages in this process until they are synced, which may be long after; nobody stores into them any more, since the
+/// appender rolls under the append lock, and syncs go by the file. So the keeper gives their memory back as soon as it is called for the next segment: at most
+/// two full segments and a window hold memory, however far the syncs lag.
+struct Behind {
+    /// The oldest segment that may still hold memory.
+    oldest: Arc<Segment>,
+}
+
+impl Behind {
+    fn release(&mut self, appender: &Appender) {
+        let in_use = appender.current().0.number;
+        while self.oldest.number < in_use {
+            let Some(next) = self.oldest.next().cloned() else { return };
+            self.oldest.release();
+            self.oldest = next;
+        }
+    }
+}
+
 /// The files of the log and the keeper's orders.
 pub(super) struct Keeper {
     files: Mutex<Files>,
@@ -107,6 +126,8 @@ impl Keeper {
 
     /// The keeper's thread: works until nothing is left to do, then sleeps until called.
     pub(super) fn run(&self, shop: &Workshop, appender: &Appender, health: &Health) {
+        // Nothing rolls before this thread has prepared something: the first segment.
+        let mut behind = Behind { oldest: appender.current().0 };
         loop {
             {
                 let mut files = self.files();
@@ -114,16 +135,19 @@ impl Keeper {
                     files = wait(&self.work, files, None);
                 }
                 if files.stop {
-                    return;
+                    break;
                 }
                 files.called = false;
             }
-            while self.work_once(shop, appender, health) {}
+            while self.work_once(shop, appender, health, &mut behind) {}
         }
+        // One by one: see `drop_chain`.
+        behind.release(appender);
     }
 
     /// One piece of work; false: nothing to do, or it failed and waits for the next call.
-    fn work_once(&self, shop: &Workshop, appender: &Appender, health: &Health) -> bool {
+    fn work_once(&self, shop: &Workshop, appender: &Appender, health: &Health, behind: &mut Behind) -> bool {
+        behind.release(appender);
         self.drop_left();
         if !health.is_good() || self.files().stop {
             return false;
@@ -134,6 +158,7 @@ impl Keeper {
         }
         let Some((number, bytes, reuse)) = self.next_preparation(shop, appender) else { return false };
         let result = shop.prepare(number, bytes, None, reuse, &mut || {
+            behind.release(appender);
             // An error shows again at the next look, when nothing else is in hand.
             let _ = self.populate_ahead(shop, appender);
         });

@@ -108,6 +108,36 @@ fn p_c4_many_counters_stay_flat() {
     flat(100_000, 0);
 }
 
+/// P-M3: the same for the log's own memory while nothing at all is synced: segments that the log has left must not stay in memory until they are.
+#[test]
+fn p_m3_the_log_stays_flat_while_syncs_lag() {
+    let _alone = alone();
+    let total = setting("MEMORY_INCREMENTS", if cfg!(debug_assertions) { 2_000_000 } else { 10_000_000 });
+    let dir = disk_dir();
+    let options = RegionOptions {
+        flags: OpenFlags { create: true, ..OpenFlags::default() },
+        families: vec![FamilySpec::named("cf")],
+        sync_interval_ms: 3_600_000,
+        config: format!("wal_segment_bytes={SEGMENT}"),
+        ..RegionOptions::default()
+    };
+    let before = resident("RssFile");
+    let region = Region::open(&dir.path().join("r"), options, None, None).unwrap();
+    let mut most = 0;
+    for i in 0..total {
+        inc(&region, b"counter", b"n", 1);
+        if i % 4_096 == 0 {
+            most = most.max(resident("RssFile").saturating_sub(before));
+        }
+    }
+    let stats = region.stats().unwrap();
+    println!("{total} increments, {} segments, {} syncs: RssFile grew by {most} at most", stats.wal_segments, stats.wal_syncs);
+    assert_eq!(stats.wal_syncs, 0);
+    assert!(stats.wal_segments > 8, "the log has not rolled: {stats:?}");
+    assert!(most <= 3 * SEGMENT, "RssFile grew by {most}, more than 3 segments of {SEGMENT}");
+    close(&region);
+}
+
 /// Known to fail on a busy machine: while a thread that opens or closes a snapshot is preempted with the registry of read points in its hands, every
 /// increment pushes a copy, and cells that are dead already are not used again, since they can only be judged with the registry. So memory grows with
 /// the number of snapshots ever opened. Flat once a dead cell stays marked as such.

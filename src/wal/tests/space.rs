@@ -316,3 +316,25 @@ fn where_mapping_is_not_safe_auto_writes_and_mapped_refuses() {
     let e = rig.try_start(LogStart { first_segment: 1, last: 0, seal: None }).err().unwrap();
     assert!(e.kind() == ErrorKind::Unsupported && e.message().contains("wal_io"), "{e}");
 }
+
+/// P-M3: the log rolls and nothing is synced. Every segment that it has left gives its memory back all the same, once.
+#[test]
+fn segments_left_behind_give_their_memory_back_before_they_are_synced() {
+    let rig = Rig::new(WalIo::Mapped);
+    let log = rig.first_life();
+    let mut buffer = RecordBuffer::new();
+    while log.number_now().1.segment() <= 10 {
+        big(&mut buffer, 2000);
+        append_buffer(&log, &mut buffer);
+    }
+    let left = u64::from(log.number_now().1.segment() - 1);
+    let began = std::time::Instant::now();
+    while rig.env.count(Op::Release) < left {
+        assert!(began.elapsed() < Duration::from_secs(30), "{} of {left} segments", rig.env.count(Op::Release));
+        std::thread::yield_now();
+    }
+    assert_eq!((rig.env.count(Op::Release), log.stats().syncs), (left, 0));
+    let n = log.number_now().0.0;
+    drop(log);
+    assert_eq!(rig.kill().recover().unwrap().0.len() as u64, n);
+}
