@@ -1,6 +1,6 @@
 //! The verbs, and the life of a region. Delegates: reading is done in `read`, committing in `commit`.
 //!
-//! - life: `open`, `recover`, `close`, `lifecycle`, `background` (seal), `family`, `describe`
+//! - life: `open`, `place`, `recover`, `close`, `lifecycle`, `background` (seal), `family`, `describe`
 //! - writes: `admission` → `increment` | `mutate` | `batch` (`group`, `check`, `counter`)
 //! - reads: `reads` (gets, counters), `scanner` (snapshots, scans)
 //!
@@ -21,6 +21,7 @@ mod increment;
 mod lifecycle;
 mod mutate;
 mod open;
+mod place;
 mod reads;
 mod recover;
 mod scanner;

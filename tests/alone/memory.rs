@@ -138,6 +138,63 @@ fn p_m3_the_log_stays_flat_while_syncs_lag() {
     close(&region);
 }
 
+/// The number of files that this process may have open, lowered until it is dropped. By a program of the system, since tests call nothing unsafe.
+struct NoFile(String);
+
+impl NoFile {
+    fn set(soft: u64) -> Self {
+        let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
+        let line = limits.lines().find(|l| l.starts_with("Max open files")).unwrap();
+        let before = line.split_whitespace().nth(3).unwrap().to_string();
+        assert!(Self::limit(&soft.to_string()), "this test needs prlimit (util-linux)");
+        Self(before)
+    }
+    fn limit(soft: &str) -> bool {
+        let pid = std::process::id().to_string();
+        let done = std::process::Command::new("prlimit").args(["--pid", &pid, &format!("--nofile={soft}:")]).status();
+        done.is_ok_and(|s| s.success())
+    }
+}
+
+impl Drop for NoFile {
+    fn drop(&mut self) {
+        Self::limit(&self.0);
+    }
+}
+
+/// A log of more segments than a process may have open files: each life leaves one, and an open reads them one after the other.
+#[test]
+fn a_log_of_many_lives_opens_with_few_files() {
+    let _alone = alone();
+    let dir = disk_dir();
+    let path = dir.path().join("r");
+    let open = || {
+        let options = RegionOptions {
+            flags: OpenFlags { create: true, ..OpenFlags::default() },
+            families: vec![FamilySpec::named("cf")],
+            config: "wal_segment_bytes=64k,wal_bytes_max=64m".into(),
+            ..RegionOptions::default()
+        };
+        Region::open(&path, options, None, None)
+    };
+    const LIVES: i64 = 60;
+    for life in 0..LIVES {
+        let region = open().unwrap();
+        inc(&region, b"counter", b"n", 1);
+        close(&region);
+        drop(region);
+        assert_eq!(std::fs::read_dir(&path).unwrap().count() as i64, life + 3, "a segment a life, MANIFEST and LOCK");
+    }
+    let log: u64 = std::fs::read_dir(&path).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
+    assert!(log < LIVES as u64 * 8_192 + 8_192, "{log} bytes after {LIVES} short lives");
+    let files = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
+    let limit = NoFile::set(files + 20);
+    let region = open().unwrap();
+    assert_eq!(counter(&region, b"counter", b"n"), Some(LIVES));
+    close(&region);
+    drop(limit);
+}
+
 /// Known to fail on a busy machine: while a thread that opens or closes a snapshot is preempted with the registry of read points in its hands, every
 /// increment pushes a copy, and cells that are dead already are not used again, since they can only be judged with the registry. So memory grows with
 /// the number of snapshots ever opened. Flat once a dead cell stays marked as such.
