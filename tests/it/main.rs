@@ -16,6 +16,7 @@ mod scenarios_batches;
 mod scenarios_counters;
 mod scenarios_reports;
 mod scenarios_rows;
+mod settings;
 mod short;
 mod stress;
 mod symbols;
