@@ -169,7 +169,10 @@ fn missing_last_segments_are_noticed() {
 #[test]
 fn progress_grows_to_its_total() {
     for io in BOTH {
-        let rig = live(live(live(Rig::new(io), 3000, true), 0, false), 2000, false);
+        let mut rig = Rig::new(io);
+        // Larger than what is read at once.
+        (rig.options.segment_bytes, rig.options.bytes_max) = (4 << 20, 64 << 20);
+        let rig = live(live(live(rig, 3000, true), 0, false), 2000, false);
         for cut in [false, true] {
             if cut {
                 let end = rig.recover_from(1, true).unwrap().1.report.end;
