@@ -109,7 +109,10 @@ pub(super) fn lock_directory(env: &dyn Env, path: &Path, read_only: bool) -> Res
     match env.lock(&path.join(LOCK), !read_only, &env.holder_text()).map_err(io_at(path, "lock"))? {
         LockOutcome::Held(lock) => Ok(Some(lock)),
         LockOutcome::Busy { holder } => fail!(Locked, "{} is open already: {holder}", path.display()),
-        LockOutcome::NoPermission if read_only => Ok(None),
-        LockOutcome::NoPermission => fail!(Io, "{}: no permission to write there; READ_ONLY opens it without", path.display()),
+        LockOutcome::NoPermission { .. } if read_only => Ok(None),
+        LockOutcome::NoPermission { os_errno } => {
+            let text = format!("{}: no permission to write there; REGION_OPEN_READ_ONLY opens it without", path.display());
+            Err(Error::new(ErrorKind::Io, text).with_errno(os_errno))
+        }
     }
 }

@@ -7,7 +7,7 @@ use region::env::mem::MemEnv;
 use region::env::{Env, FsKind, read_whole};
 use region::mslab::{ChunkPool, PoolOptions};
 use region::options::{Durability, FamilySpec, OpenFlags, ReadOptions, RegionOptions, WalIo, WriteOptions};
-use region::region::{CommitInfo, Key, Keys, Op, Region, ScanSpec};
+use region::region::{CommitInfo, Key, Keys, Op, Region, RowSink, ScanCell, ScanSpec};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -110,7 +110,7 @@ fn what_was_set_holds_until_it_is_set_otherwise() {
         close(&r);
         // What does not fit what is stored is refused, and changes nothing.
         for (o, words) in [
-            (RegionOptions { clock_unit: Some(ClockUnit::Nanos), ..zeros() }, ["clock_unit", "Micros"]),
+            (RegionOptions { clock_unit: Some(ClockUnit::Nanos), ..zeros() }, ["clock_unit", "the region has us"]),
             (RegionOptions { config: "wal_segment_bytes=1m".into(), ..zeros() }, ["wal_bytes_max", "wal_segment_bytes"]),
         ] {
             let e = open(&mem, o).err().unwrap();
@@ -159,6 +159,14 @@ impl Keys for Rows<'_> {
     }
 }
 
+struct Nobody;
+impl RowSink for Nobody {
+    fn restart(&mut self) {}
+    fn cell(&mut self, _: &ScanCell<'_>) {
+        panic!("nothing is outside the range");
+    }
+}
+
 /// Rows outside the key range are refused by every verb, with nothing changed; scans see what is inside.
 #[test]
 fn rows_outside_the_key_range_are_refused() {
@@ -179,9 +187,11 @@ fn rows_outside_the_key_range_are_refused() {
         refused("increment", inc_with(&r, row, b"n", 1, &w).err());
         refused("put", put_with(&r, row, b"q", b"v", &w).err());
         refused("delete", r.delete(row, CF, b"n", Op::Delete, &w, &mut info).err());
+        refused("append", r.append(row, CF, b"q", b"v", &w, &mut info, None).err());
+        refused("get_row", r.get_row(None, &o, row, &[], 0, &mut Nobody).err());
         refused("get", r.get(None, &o, key, &mut Bytes::default()).err());
         refused("counter_get", r.counter_get(None, &o, key).err());
-        refused("get_many", r.get_many(None, &o, &Rows(&[b"c", row]), &mut |_, _| true).err());
+        refused("get_many", r.get_many(None, &o, &Rows(&[b"c", row]), usize::MAX, &mut |_, _| true).err());
         let mut answers = Vec::new();
         r.counter_get_many(None, &o, &Rows(&[b"c", row]), &mut |_, answer| answers.push(answer)).unwrap();
         assert_eq!(answers[0].as_ref().unwrap().map(|a| a.0), Some(1));

@@ -83,7 +83,7 @@ fn the_limit_holds_over_any_number_of_lives() {
             big(&mut buffer, 2000);
             let appended = match log.append(&mut buffer) {
                 Err(Refused::NoRoom { needed }) => {
-                    let e = log.wait_for_log_space(needed, &mut Timeout::from_micros(1_000), &|| false).err();
+                    let e = log.wait_for_log_space(needed, &mut Timeout::from_micros(1_000), &|| false, true).err();
                     if e.is_none() { log.append(&mut buffer).is_ok() } else { false }
                 }
                 other => other.is_ok(),
@@ -99,7 +99,7 @@ fn the_limit_holds_over_any_number_of_lives() {
         }
         assert!(commits > 25 && refused > 10, "{io:?}: {commits} commits, {refused} refused");
         let (_, _, log) = rig.reopen();
-        let e = log.wait_for_log_space(2_100, &mut Timeout::from_micros(50_000), &|| false).unwrap_err();
+        let e = log.wait_for_log_space(2_100, &mut Timeout::from_micros(50_000), &|| false, true).unwrap_err();
         assert!(e.kind() == ErrorKind::Busy && e.message().contains("wal_bytes_max"), "{e}");
     }
 }
