@@ -118,12 +118,8 @@ pub fn commit<'v>(
 
     // 6, 7. From here a snapshot waits for this commit. One lock gives the number and copies the record, so log order is number order.
     slot.set_committing();
-    let appended = if unlogged {
-        state.health.check().map(|()| log.skip()).map_err(Refusal::Fatal)
-    } else {
-        log.append(record).map_err(|r| refusal(state, r))
-    };
-    let seq = match appended {
+    let appended = if unlogged { log.skip() } else { log.append(record) };
+    let seq = match appended.map_err(|r| refusal(state, r)) {
         Ok(seq) => seq,
         Err(refusal) => {
             slot.set_view_held();

@@ -19,6 +19,7 @@ mod scenarios_batches;
 mod scenarios_counters;
 mod scenarios_reports;
 mod scenarios_rows;
+mod settings;
 mod short;
 mod steady;
 mod stress;

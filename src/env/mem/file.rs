@@ -350,4 +350,7 @@ impl Mapping for MemMapping {
         }
         Ok(())
     }
+    fn release(&self) -> io::Result<()> {
+        Ok(())
+    }
 }
