@@ -267,8 +267,14 @@ pub unsafe extern "C" fn region_scanner_next(
         guard::on::<Scan>("region_scanner_next", s, err, |scan, c| {
             with_state(scan, c, |state, c| {
                 // A wrong size is told before a cell is taken.
-                sized::write(c, cell, cell_size, CELL_BYTES_FIRST, 0, &sized::zeroed(), "cell")?;
-                let Some((next, flags)) = state.next()? else { return Ok(Outcome::of(code::REGION_DONE)) };
+                sized::check_size(cell_size, CELL_BYTES_FIRST, "cell")?;
+                c.require(cell, "cell")?;
+                let nothing = || sized::write(c, cell, cell_size, CELL_BYTES_FIRST, 0, &sized::zeroed(), "cell");
+                let next = state.next().inspect_err(|_| drop(nothing()))?;
+                let Some((next, flags)) = next else {
+                    nothing()?;
+                    return Ok(Outcome::of(code::REGION_DONE));
+                };
                 let told = region_cell_t {
                     row: region_slice_t::of(next.row),
                     qual: region_slice_t::of(next.qual),

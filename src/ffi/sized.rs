@@ -83,6 +83,7 @@ pub(super) fn read_sized<P: Plain>(c: Caller<'_>, p: *const P, name: &'static st
 
 /// Writes an output of which the caller has `size` bytes; at least `least` must be there. The first `keep` bytes stay as
 /// the caller set them.
+#[inline]
 pub(super) fn write<P: Plain>(
     c: Caller<'_>,
     p: *mut P,
@@ -92,17 +93,24 @@ pub(super) fn write<P: Plain>(
     value: &P,
     name: &'static str,
 ) -> Result<()> {
-    if size < least || size > SIZE_MAX || !size.is_multiple_of(8) {
-        return Err(bad_size(name, size, least));
-    }
+    check_size(size, least, name)?;
     let to = c.buffer(p.cast::<c_void>(), size, name)?;
     let from = std::ptr::from_ref(value).cast::<u8>();
     // SAFETY: a `P` has no padding (asserted by the layout table's test), so all its bytes are initialised.
     let from = unsafe { std::slice::from_raw_parts(from, size_of::<P>()) };
-    for (to, from) in to.iter_mut().zip(from.iter().copied().chain(std::iter::repeat(0))).skip(keep) {
-        *to = from;
+    let known = size.min(from.len());
+    let (ours, more) = to.split_at_mut(known);
+    if let (Some(ours), Some(from)) = (ours.get_mut(keep..), from.get(keep..known)) {
+        ours.copy_from_slice(from);
     }
+    more.fill(0);
     Ok(())
+}
+
+/// Whether an output of `size` bytes can be written at all.
+#[inline]
+pub(super) fn check_size(size: usize, least: usize, name: &'static str) -> Result<()> {
+    if size < least || size > SIZE_MAX || !size.is_multiple_of(8) { Err(bad_size(name, size, least)) } else { Ok(()) }
 }
 
 /// Writes an output struct that begins with its `struct_size`.
