@@ -92,10 +92,12 @@ pub unsafe extern "C" fn region_get(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_get", r, err, |open, c| {
-            let Some(value) = c.read(val.cast_const()) else { return Err(guard::missing("val")) };
-            let mut value = value.cleared();
-            c.write(val, value);
+        let outputs = |c: Caller<'_>| {
+            region_value_t::clear(c, val);
+            Ok(())
+        };
+        guard::on::<Open>("region_get", r, err, outputs, |open, c| {
+            let Some(mut value) = c.read(val.cast_const()) else { return Err(guard::missing("val")) };
             let key = Key { family, row: c.bytes(row, row_len, "row")?, qual: c.bytes(qual, qual_len, "qual")? };
             let read = Read::given(c, opts)?;
             let mut fill = Fill::new(c, &value)?;
@@ -125,9 +127,12 @@ pub unsafe extern "C" fn region_counter_get(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_counter_get", r, err, |open, c| {
+        let outputs = |c: Caller<'_>| {
             c.write(value, 0);
             c.write(timestamp, 0);
+            Ok(())
+        };
+        guard::on::<Open>("region_counter_get", r, err, outputs, |open, c| {
             let key = Key { family, row: c.bytes(row, row_len, "row")?, qual: c.bytes(qual, qual_len, "qual")? };
             let read = Read::given(c, opts)?;
             match open.region.counter_get(read.snapshot(), &read.options, key)? {
@@ -161,30 +166,33 @@ pub unsafe extern "C" fn region_counter_get_packed(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_counter_get_packed", r, err, |open, c| {
-            let bytes = c.bytes(keys, keys_len, "keys")?;
-            let read = Read::given(c, opts)?;
+        let tell = |c: Caller<'_>, i: usize, value: i64, status: i32| {
+            c.write(values.wrapping_add(i), value);
+            if !statuses.is_null() {
+                c.write(statuses.wrapping_add(i), status);
+            }
+        };
+        let outputs = |c: Caller<'_>| {
             if n > 0 {
                 c.require(values, "values")?;
             }
+            // An n that the buffer cannot hold says nothing about the length of values.
+            let known = if n <= keys_len / 8 { n } else { 0 };
+            (0..known).for_each(|i| tell(c, i, 0, code::REGION_E_NOT_RUN as i32));
+            Ok(())
+        };
+        guard::on::<Open>("region_counter_get_packed", r, err, outputs, |open, c| {
+            let bytes = c.bytes(keys, keys_len, "keys")?;
+            let read = Read::given(c, opts)?;
             with_notes(|notes| {
                 let keys = PackedKeys::parse(bytes, n, notes)?;
-                let tell = |i: usize, value: i64, status: i32| {
-                    c.write(values.wrapping_add(i), value);
-                    if !statuses.is_null() {
-                        c.write(statuses.wrapping_add(i), status);
-                    }
-                };
-                for i in 0..n {
-                    tell(i, 0, code::REGION_E_NOT_RUN as i32);
-                }
                 let mut first = None;
                 open.region.counter_get_many(read.snapshot(), &read.options, &keys, &mut |i, result| match result {
                     _ if i >= n => {}
-                    Ok(Some((value, _))) => tell(i, value, 0),
-                    Ok(None) => tell(i, 0, code::REGION_NOT_FOUND as i32),
+                    Ok(Some((value, _))) => tell(c, i, value, 0),
+                    Ok(None) => tell(c, i, 0, code::REGION_NOT_FOUND as i32),
                     Err(e) => {
-                        tell(i, 0, status_of(e.kind()) as i32);
+                        tell(c, i, 0, status_of(e.kind()) as i32);
                         first.get_or_insert_with(|| e.at_op(i as u64));
                     }
                 })?;
@@ -216,9 +224,12 @@ pub unsafe extern "C" fn region_get_packed(
     use region_cell_flags::{REGION_CELL_NEW_ROW, REGION_CELL_NOT_FOUND, REGION_CELL_ROW_END};
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_get_packed", r, err, |open, c| {
+        let outputs = |c: Caller<'_>| {
             c.write(used, 0);
             c.write(n_done, 0);
+            Ok(())
+        };
+        guard::on::<Open>("region_get_packed", r, err, outputs, |open, c| {
             let bytes = c.bytes(keys, keys_len, "keys")?;
             let read = Read::given(c, opts)?;
             let page = c.buffer(page, cap, "page")?;
@@ -296,9 +307,12 @@ pub unsafe extern "C" fn region_get_row(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_get_row", r, err, |open, c| {
+        let outputs = |c: Caller<'_>| {
             c.write(used, 0);
             c.write(n_cells, 0);
+            Ok(())
+        };
+        guard::on::<Open>("region_get_row", r, err, outputs, |open, c| {
             let row = c.bytes(row, row_len, "row")?;
             let read = Read::given(c, opts)?;
             let columns = self::columns(c, columns, n_columns, column_size, "columns")?;

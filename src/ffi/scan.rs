@@ -150,9 +150,11 @@ pub unsafe extern "C" fn region_snapshot_open(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_snapshot_open", r, err, |open, c| {
+        let outputs = |c: Caller<'_>| {
             c.write(out, std::ptr::null_mut());
-            c.require(out, "out")?;
+            c.require(out, "out")
+        };
+        guard::on::<Open>("region_snapshot_open", r, err, outputs, |open, c| {
             let snapshot = open.region.snapshot(timeout(timeout_us, &open.region))?;
             c.write(out, handle::create(Snap { snapshot, region: open.region.clone() })?);
             Ok(Outcome::OK)
@@ -166,7 +168,7 @@ pub unsafe extern "C" fn region_snapshot_seq(s: *const region_snapshot_t) -> u64
     let mut seq = 0;
     // SAFETY: s is the C call's argument.
     unsafe {
-        guard::on::<Snap>("region_snapshot_seq", s, std::ptr::null_mut(), |snap, _| {
+        guard::on::<Snap>("region_snapshot_seq", s, std::ptr::null_mut(), guard::no_outputs, |snap, _| {
             seq = snap.snapshot.seq();
             Ok(Outcome::OK)
         })
@@ -179,7 +181,7 @@ pub unsafe extern "C" fn region_snapshot_seq(s: *const region_snapshot_t) -> u64
 pub unsafe extern "C" fn region_snapshot_close(s: *mut region_snapshot_t) {
     // SAFETY: s is the C call's argument.
     unsafe {
-        guard::plain("region_snapshot_close", std::ptr::null_mut(), |_| {
+        guard::plain("region_snapshot_close", std::ptr::null_mut(), guard::no_outputs, |_| {
             handle::close::<Snap>(s);
             Ok(Outcome::OK)
         })
@@ -217,9 +219,11 @@ pub unsafe extern "C" fn region_scanner_open(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_scanner_open", r, err, |open, c| {
+        let outputs = |c: Caller<'_>| {
             c.write(out, std::ptr::null_mut());
-            c.require(out, "out")?;
+            c.require(out, "out")
+        };
+        guard::on::<Open>("region_scanner_open", r, err, outputs, |open, c| {
             let read = Read::given(c, opts)?;
             let given = read_sized(c, scan, "scan")?.unwrap_or_else(sized::zeroed);
             known_bits(given.flags, ScanSpec::FLAGS_ALL, "scan.flags")?;
@@ -264,17 +268,11 @@ pub unsafe extern "C" fn region_scanner_next(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Scan>("region_scanner_next", s, err, |scan, c| {
+        // A wrong size is told before a cell is taken.
+        let outputs = |c: Caller<'_>| sized::write(c, cell, cell_size, CELL_BYTES_FIRST, 0, &sized::zeroed(), "cell");
+        guard::on::<Scan>("region_scanner_next", s, err, outputs, |scan, c| {
             with_state(scan, c, |state, c| {
-                // A wrong size is told before a cell is taken.
-                sized::check_size(cell_size, CELL_BYTES_FIRST, "cell")?;
-                c.require(cell, "cell")?;
-                let nothing = || sized::write(c, cell, cell_size, CELL_BYTES_FIRST, 0, &sized::zeroed(), "cell");
-                let next = state.next().inspect_err(|_| drop(nothing()))?;
-                let Some((next, flags)) = next else {
-                    nothing()?;
-                    return Ok(Outcome::of(code::REGION_DONE));
-                };
+                let Some((next, flags)) = state.next()? else { return Ok(Outcome::of(code::REGION_DONE)) };
                 let told = region_cell_t {
                     row: region_slice_t::of(next.row),
                     qual: region_slice_t::of(next.qual),
@@ -308,9 +306,12 @@ pub unsafe extern "C" fn region_scanner_next_page(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Scan>("region_scanner_next_page", s, err, |scan, c| {
+        let outputs = |c: Caller<'_>| {
             c.write(used, 0);
             c.write(n_cells, 0);
+            Ok(())
+        };
+        guard::on::<Scan>("region_scanner_next_page", s, err, outputs, |scan, c| {
             c.require(used, "used")?;
             c.require(n_cells, "n_cells")?;
             let page = c.buffer(page, cap, "page")?;
@@ -339,7 +340,7 @@ pub unsafe extern "C" fn region_scanner_seek(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Scan>("region_scanner_seek", s, err, |scan, c| {
+        guard::on::<Scan>("region_scanner_seek", s, err, guard::no_outputs, |scan, c| {
             let row = c.bytes(row, row_len, "row")?;
             with_state(scan, c, |state, _| state.seek(row).map(|()| Outcome::OK))
         })
@@ -351,7 +352,7 @@ pub unsafe extern "C" fn region_scanner_seek(
 pub unsafe extern "C" fn region_scanner_close(s: *mut region_scanner_t) {
     // SAFETY: s is the C call's argument.
     unsafe {
-        guard::plain("region_scanner_close", std::ptr::null_mut(), |_| {
+        guard::plain("region_scanner_close", std::ptr::null_mut(), guard::no_outputs, |_| {
             handle::close::<Scan>(s);
             Ok(Outcome::OK)
         })

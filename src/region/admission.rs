@@ -90,7 +90,7 @@ impl Inner {
             Refusal::Tick(tick) => return self.wait_for_next_tick(tick, timeout),
             Refusal::Memory(bytes) => self.wait_for_memory(bytes, timeout),
             Refusal::LogSpace(needed) => match &self.state.log {
-                Some(log) => log.wait_for_log_space(needed, timeout, &|| self.lifecycle.is_closing()),
+                Some(log) => log.wait_for_log_space(needed, timeout, &|| self.lifecycle.is_closing(), FREES_LOG),
                 None => Ok(()),
             },
         };
@@ -110,6 +110,8 @@ impl Inner {
         })
     }
     fn wait_for_memory(&self, bytes: usize, timeout: &mut Timeout) -> Result<()> {
+        let (may_come, mut at_once) = (self.memory_may_come(bytes), Timeout::no_wait());
+        let timeout = if may_come { timeout } else { &mut at_once };
         if wait_for_memory(&self.state.pool, &self.state.budget, bytes, timeout, &|| self.lifecycle.is_closing()) {
             return Ok(());
         }
@@ -123,14 +125,22 @@ impl Inner {
         } else {
             format!("the chunk pool is full: {} chunks of {} bytes in use, at most {}", pool.in_use, pool.chunk_size, pool.max_chunks)
         };
-        fail!(
-            Busy,
-            "{what}, for {} µs; nothing was changed. {} snapshots, scanners and pinned values are open",
-            timeout.micros(),
-            self.open_children()
-        )
+        let why = if may_come { format!("for {} µs", timeout.micros()) } else { "and nothing that could free some is running".into() };
+        fail!(Busy, "{what}, {why}; nothing was changed. {} snapshots, scanners and pinned values are open", self.open_children())
+    }
+    /// False: waiting would be in vain. What this region holds goes with a flush, which this version does not have; what other regions hold of the pool goes when
+    /// they are closed, and what the system refuses may be had later.
+    fn memory_may_come(&self, bytes: usize) -> bool {
+        let (pool, budget) = (&self.state.pool, &self.state.budget);
+        let stats = pool.stats();
+        let lent = stats.mapped_bytes.saturating_sub(stats.pooled * stats.chunk_size);
+        let need = pool.reservation_for(bytes);
+        budget.has_room(need) && (pool.has_room(need) || lent > budget.used() || lent + need <= stats.max_bytes)
     }
 }
+
+/// Log segments are freed by a flush, which this version does not have.
+const FREES_LOG: bool = false;
 
 #[cold]
 fn check_options(kind: CallKind, o: &WriteOptions) -> Result<()> {

@@ -23,31 +23,21 @@ use crate::store::FamilyInfo;
 use crate::store::view::View;
 use bumpalo::Bump;
 
-/// How a group ended.
-#[derive(Debug)]
+/// How a group ended, unless an operation of it failed.
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Outcome {
     /// Not evaluated yet.
     Open,
     /// Its cells are in the commit (or it changed nothing and only read).
     Applied,
-    /// A check or bound was not met; it adds no cells.
-    NotApplied,
-    /// An operation failed.
-    Failed(usize, Error),
+    /// This operation's check or bound was not met; the group adds no cells.
+    NotApplied(usize),
     /// Its results are written and counted.
     Counted,
 }
 
-impl Clone for Outcome {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Applied => Self::Applied,
-            Self::NotApplied => Self::NotApplied,
-            Self::Counted => Self::Counted,
-            Self::Open | Self::Failed(..) => Self::Open,
-        }
-    }
-}
+/// The operation that failed, and why.
+pub(super) type Failed = (usize, Error);
 
 /// What an evaluation works on.
 pub(super) struct Eval<'e, 'a, 'v> {
@@ -64,8 +54,10 @@ pub(super) struct Eval<'e, 'a, 'v> {
     pub timestamp: u64,
     /// The commit's tick, if it had to be known early.
     pub tick: Option<Tick>,
-    pub thread: usize,
 }
+
+/// How a group ended, and its row where it was looked up.
+type Evaluated<'v> = (std::result::Result<Outcome, Failed>, Option<RowRef<'v>>);
 
 /// Why an operation did not come to an end.
 enum Stop {
@@ -96,29 +88,40 @@ impl<'a: 'v, 'v> Eval<'_, 'a, 'v> {
     /// Evaluates `group`, whose row's cells begin at `start`; its cells are appended to the commit's, or none of them.
     pub fn group(
         &mut self,
-        group: &Group,
+        group: &mut Group,
         row: &'a [u8],
         start: usize,
         results: Results<'_>,
-    ) -> std::result::Result<(Outcome, Option<RowRef<'v>>), Refusal> {
+    ) -> std::result::Result<Evaluated<'v>, Refusal> {
         let before = self.row.cells.len();
         self.row.begin(start);
+        group.checks = [0; 2];
         let mut found_row = None;
-        let mut outcome = Outcome::Applied;
+        let mut outcome = Ok(Outcome::Applied);
         for i in group.ops.clone() {
             let m = self.ops.get(i);
-            match self.operation(i, &m, group.hash, row, &mut found_row) {
-                Ok((true, value)) => results(i, OpResult { status: OpStatus::Applied, flags: 0, value }),
-                Ok((false, _)) => outcome = Outcome::NotApplied,
-                Err(Stop::Failed(e)) => outcome = Outcome::Failed(i, e),
+            let done = self.operation(&m, group.hash, row, &mut found_row);
+            if let (Op::Check { .. }, Ok((holds, _))) = (m.op, &done) {
+                let [passed, failed] = &mut group.checks;
+                *(if *holds { passed } else { failed }) += 1;
+            }
+            match done {
+                Ok((true, value)) => {
+                    results(i, OpResult { status: OpStatus::Applied, flags: 0, value });
+                    continue;
+                }
+                Ok((false, _)) => outcome = Ok(Outcome::NotApplied(i)),
                 Err(Stop::Refused(refusal)) => return Err(refusal),
+                // Its text names the column already.
+                Err(Stop::Failed(e)) if e.kind() == ErrorKind::NotCounter => {
+                    outcome = Err((i, e.context(format_args!("operation {i}"))));
+                }
+                Err(Stop::Failed(e)) => outcome = Err((i, e.context(name_op(i, &m)))),
             }
-            if !matches!(outcome, Outcome::Applied) {
-                break;
-            }
+            break;
         }
         match &outcome {
-            Outcome::NotApplied => {
+            Ok(Outcome::NotApplied(_)) => {
                 self.row.truncate(before);
                 for i in group.ops.clone() {
                     let m = self.ops.get(i);
@@ -126,14 +129,14 @@ impl<'a: 'v, 'v> Eval<'_, 'a, 'v> {
                     results(i, OpResult { status: OpStatus::NotApplied, flags: 0, value });
                 }
             }
-            Outcome::Failed(index, e) => {
+            Err((index, e)) => {
                 self.row.truncate(before);
                 for i in group.ops.clone() {
                     let status = if i == *index { OpStatus::Failed(e.kind()) } else { OpStatus::Failed(ErrorKind::NotRun) };
                     results(i, OpResult { status, flags: 0, value: 0 });
                 }
             }
-            _ => {}
+            Ok(_) => {}
         }
         Ok((outcome, found_row))
     }
@@ -141,13 +144,12 @@ impl<'a: 'v, 'v> Eval<'_, 'a, 'v> {
     /// One operation: whether it applies, and its value.
     fn operation(
         &mut self,
-        index: usize,
         m: &Mutation<'a>,
         hash: RowHash,
         row: &'a [u8],
         found_row: &mut Option<RowRef<'v>>,
     ) -> std::result::Result<(bool, i64), Stop> {
-        let stamp = self.stamp(index, m)?;
+        let stamp = self.stamp(m)?;
         if m.op == Op::DeleteRow {
             // Every family that the row can have cells in.
             for settings in self.view.families.iter() {
@@ -156,7 +158,7 @@ impl<'a: 'v, 'v> Eval<'_, 'a, 'v> {
             return Ok((true, 0));
         }
         let family = FamilyId(m.family);
-        let Some(settings) = self.view.family(family) else { return Err(no_family(family).context(name_op(index, m)).into()) };
+        let Some(settings) = self.view.family(family) else { return Err(no_family(family).into()) };
         self.inner.check_qualifier(m.qual)?;
         let max_versions = settings.max_versions;
         let name = ColumnName { hash, row, family, qualifier: m.qual };
@@ -193,7 +195,7 @@ impl<'a: 'v, 'v> Eval<'_, 'a, 'v> {
             Op::Increment => {
                 let held = self.held(name, settings, found_row)?;
                 let current = held.value.map(|value| counter_of(&Found { seq: 0, ts: 0, value }, row, m.qual)).transpose();
-                let sum = self.rules.apply(current.map_err(|e| e.context(format!("operation {index}")))?, m.delta)?;
+                let sum = self.rules.apply(current?, m.delta)?;
                 if let Some(value) = sum.store {
                     self.write_over(&held, m, max_versions, |above| Write::Counter { value, above })?;
                 }
@@ -227,7 +229,6 @@ impl<'a: 'v, 'v> Eval<'_, 'a, 'v> {
                         Some(v) => v.with(|bytes| check.holds_bytes(Some(bytes), m.value)),
                     }
                 };
-                self.inner.lifecycle.calls.checked(self.thread, holds);
                 Ok((holds, if holds { counter } else { 0 }))
             }
             Op::DeleteRow => Ok((true, 0)),
@@ -235,19 +236,15 @@ impl<'a: 'v, 'v> Eval<'_, 'a, 'v> {
     }
 
     /// The timestamp that an operation's cells get, as far as the caller says.
-    fn stamp(&self, index: usize, m: &Mutation<'_>) -> Result<Stamp> {
+    fn stamp(&self, m: &Mutation<'_>) -> Result<Stamp> {
         let given = if m.timestamp == 0 { self.timestamp } else { m.timestamp };
         check_timestamp(given)?;
         match m.op {
             Op::Increment | Op::Append | Op::Check { .. } if given != 0 => {
-                fail!(
-                    Invalid,
-                    "{}: an explicit timestamp is for puts and deletes; what counts or appends gets one above the value it adds to",
-                    name_op(index, m)
-                )
+                fail!(Invalid, "an explicit timestamp is for puts and deletes; what counts or appends gets one above the value it adds to")
             }
             Op::DeleteFamilyVersion if given == 0 => {
-                fail!(Invalid, "{}: REGION_OP_DELETE_FAMILY_VERSION needs the timestamp of the versions to delete", name_op(index, m))
+                fail!(Invalid, "REGION_OP_DELETE_FAMILY_VERSION needs the timestamp of the versions to delete")
             }
             _ => Ok(Stamp::of(given)),
         }

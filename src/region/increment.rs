@@ -60,7 +60,7 @@ impl Inner {
                     Err(refusal) => self.wait_for_refused(refusal, &mut terms.timeout, thread)?,
                 }
             };
-            call.counts(1);
+            call.counts(u64::from(sum.applied));
             drop(call);
             self.seal_if_due();
             Ok(Counted { value: sum.answer, applied: sum.applied })

@@ -42,11 +42,14 @@ use crate::commit::Committed;
 use crate::env::{DirLock, Env};
 use crate::error::Result;
 use crate::ids::{FamilyId, SequenceNumber};
+use crate::lock_order::{self, Level, LevelGuard};
+use crate::mvcc::Retired;
 use crate::options::{Durability, FamilySpec, ReadOptions, RegionOptions, Settings, WriteOptions};
 use crate::stats::CallKind;
 use crate::store::state::State;
+use crate::store::view::View;
 use crate::store::{FamilyInfo, Manifest};
-use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
+use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering};
 use lifecycle::Lifecycle;
 use std::path::{Path, PathBuf};
 
@@ -84,19 +87,62 @@ pub(crate) struct Inner {
     pub pinned_values: AtomicU64,
     pub pinned_bytes: AtomicU64,
     // Level 0: manifest.
-    pub manifest: Mutex<Manifest>,
-    // Level 1: one seal at a time, and one closer.
-    pub seal_lock: Mutex<()>,
-    pub close_lock: Mutex<()>,
+    manifest: Mutex<Manifest>,
+    // Level 1: one view change at a time, and one closer.
+    seal_lock: Mutex<()>,
+    close_lock: Mutex<()>,
+    // Leaves.
     /// Released by close.
-    pub dir_lock: Mutex<Option<Box<dyn DirLock>>>,
+    dir_lock: Mutex<Option<Box<dyn DirLock>>>,
+    /// Views that were replaced while the region was poisoned: calls that began before may still read them. They go with the region.
+    retired: Mutex<Vec<Retired<View>>>,
 }
+
+/// A lock of level 0 or 1, with what asserts the order of levels.
+type Leveled<'r, T> = (MutexGuard<'r, T>, LevelGuard);
 
 impl Inner {
     /// Snapshots, scanners and pinned values.
     pub fn open_children(&self) -> u64 {
         // Acquire: a closer that sees 0 sees all that the children did.
         self.lifecycle.children.load(Ordering::Acquire)
+    }
+    fn lock_manifest(&self) -> Leveled<'_, Manifest> {
+        let level = lock_order::enter(Level::Manifest, "the manifest");
+        (self.manifest.lock(), level)
+    }
+    fn lock_seal(&self) -> Leveled<'_, ()> {
+        let level = lock_order::enter(Level::Lifecycle, "the lock of view changes");
+        (self.seal_lock.lock(), level)
+    }
+    fn lock_close(&self) -> Leveled<'_, ()> {
+        let level = lock_order::enter(Level::Lifecycle, "the closer's lock");
+        (self.close_lock.lock(), level)
+    }
+    /// Publishes another view and frees the old one once nobody can hold it any more. The lock of view changes is held, and no slot. On an error (the region is
+    /// poisoned) the new view is published all the same.
+    fn replace_view(&self, next: View, _one_at_a_time: &Leveled<'_, ()>) -> Result<()> {
+        let old = self.state.view.replace(Box::new(next));
+        match old.reclaim(&self.state.slots, &mut Timeout::forever()) {
+            Ok(old) => {
+                drop(old);
+                Ok(())
+            }
+            Err((old, e)) => {
+                self.retired.lock().push(old);
+                Err(e)
+            }
+        }
+    }
+    /// Frees the views that were kept. No call runs any more.
+    fn free_retired(&self) {
+        for old in std::mem::take(&mut *self.retired.lock()) {
+            match old.reclaim(&self.state.slots, &mut Timeout::no_wait()) {
+                Ok(old) => drop(old),
+                // Only if a call runs on nevertheless: then it leaks rather than being freed under the reader.
+                Err((_, e)) => log::error!(target: "region", "{}: memory of an old view is lost: {e}", self.path.display()),
+            }
+        }
     }
     fn note_unlogged(&self, committed: &Committed) {
         // Relaxed: a statistic.
@@ -198,7 +244,7 @@ impl Region {
     ) -> Result<Counted> {
         self.inner.increment(row, family, qualifier, delta, o, info)
     }
-    /// Adds to counters of one row, all or none. `values` gets the results in the order given; false: a bound was not met.
+    /// Adds to counters of one row, all or none. `values` gets the results in the order given. Some: a bound of this column was not met, nothing changed.
     pub fn increment_row(
         &self,
         row: &[u8],
@@ -206,7 +252,7 @@ impl Region {
         o: &WriteOptions,
         info: &mut CommitInfo,
         values: &mut [i64],
-    ) -> Result<bool> {
+    ) -> Result<Option<usize>> {
         let mut keep = |i: usize, r: OpResult| {
             if let Some(value) = values.get_mut(i) {
                 *value = r.value;
@@ -214,8 +260,8 @@ impl Region {
         };
         // One row is one group, and a group is applied whole or not at all.
         match self.inner.batch(CallKind::Increment, &OfRow { row, columns }, o, info, &mut keep)? {
-            BatchOutcome::Done => Ok(true),
-            BatchOutcome::NotApplied => Ok(false),
+            BatchOutcome::Done => Ok(None),
+            BatchOutcome::NotApplied { first } => Ok(Some(first)),
             BatchOutcome::Partial { error, .. } => Err(error),
         }
     }
@@ -367,3 +413,6 @@ impl Mutations for OfRow<'_> {
         Mutation { op: Op::Increment, family: x.family, row: self.row, qual: x.qual, value: b"", delta: x.delta, timestamp: 0 }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -33,7 +33,7 @@ impl Inner {
         let delete = OneDelete(Mutation { op, family, row, qual: qualifier, value: b"", delta: 0, timestamp: 0 });
         match self.batch(CallKind::Write, &delete, o, info, &mut |_, _| {})? {
             BatchOutcome::Partial { error, .. } => Err(error),
-            BatchOutcome::Done | BatchOutcome::NotApplied => Ok(()),
+            BatchOutcome::Done | BatchOutcome::NotApplied { .. } => Ok(()),
         }
     }
     /// A value of a length we take.

@@ -102,7 +102,7 @@ impl Drop for Scanner {
 
 /// Opens a scanner; counts as a child.
 pub fn open_scanner(inner: &Arc<Inner>, o: &ReadOptions, of: Option<&Snapshot>, spec: &ScanSpec<'_>) -> Result<Scanner> {
-    let mut call = inner.lifecycle.enter(CallKind::Read, thread::index())?;
+    let _call = inner.lifecycle.enter(CallKind::Read, thread::index())?;
     inner.check_read(o)?;
     let rows = scan_spec::rows(spec)?;
     let mut timeout = Timeout::from_micros(o.timeout_us.unwrap_or(inner.write_timeout_us));
@@ -138,7 +138,6 @@ pub fn open_scanner(inner: &Arc<Inner>, o: &ReadOptions, of: Option<&Snapshot>, 
     };
     inner.open_scanners.fetch_add(1, Ordering::Relaxed);
     inner.lifecycle.children.fetch_add(1, Ordering::Relaxed);
-    call.counts(1);
     let (row_limit, cell_limit, cells_per_row) = (spec.row_limit, spec.cell_limit, u64::from(spec.cells_per_row));
     Ok(Scanner {
         inner: Arc::clone(inner),

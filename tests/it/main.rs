@@ -21,6 +21,7 @@ mod scenarios_counters;
 mod scenarios_reports;
 mod scenarios_rows;
 mod short;
+mod steady;
 mod stress;
 mod symbols;
 mod ticks;
