@@ -13,6 +13,7 @@ mod durable;
 mod header;
 mod reviewed;
 mod rig;
+mod rows;
 mod scan_model;
 mod scans;
 mod scenarios_batches;
