@@ -319,4 +319,10 @@ impl ReadOptions {
     pub const FLAGS_ALL: u32 = Self::NO_CACHE;
     /// All defaults.
     pub const DEFAULT: Self = Self { flags: 0, min_ts: 0, max_ts: 0, timeout_us: None };
+
+    /// The timestamps asked for; None = all.
+    pub fn range(&self) -> Option<std::ops::Range<u64>> {
+        let end = if self.max_ts == 0 { u64::MAX } else { self.max_ts };
+        (self.min_ts != 0 || self.max_ts != 0).then_some(self.min_ts..end)
+    }
 }

@@ -32,7 +32,8 @@ pub struct SavedColumn {
     pub(super) owner: u64,
 }
 
-/// A cell with its value but without number and timestamp: invisible until it is pushed. Dropping it leaves its bytes to the segment.
+/// A cell with its value but without number and timestamp: invisible until it is pushed. One that is not pushed goes back by
+/// [`Segment::give_back_cell`]; dropping it leaves its bytes unused until the segment goes.
 #[derive(Debug)]
 pub struct NewCell {
     cell: NonNull<ListCell>,
@@ -40,7 +41,7 @@ pub struct NewCell {
     owner: u64,
 }
 
-/// Room for the copy of a counter's version.
+/// Room for the copy of a counter's version; one that is not used goes back by [`Segment::give_back_copy`].
 #[derive(Debug)]
 pub struct SpareCopy {
     cell: NonNull<CopyCell>,
@@ -61,7 +62,22 @@ impl NewCell {
     }
 }
 
+impl NewCell {
+    /// Its memory, for the segment `owner` that it came from.
+    pub(super) fn into_piece(self, owner: u64) -> (NonNull<u8>, usize) {
+        assert_eq!(self.owner, owner, "a cell of another segment");
+        // SAFETY: initialised by `write`; the segment asks, so it lives.
+        let bytes = unsafe { self.cell.as_ref() }.bytes();
+        (self.cell.cast(), bytes)
+    }
+}
+
 impl SpareCopy {
+    /// As [`NewCell::into_piece`].
+    pub(super) fn into_piece(self, owner: u64) -> (NonNull<u8>, usize) {
+        assert_eq!(self.owner, owner, "a cell of another segment");
+        (self.cell.cast(), Self::BYTES)
+    }
     /// # Safety
     /// `to` is 8-aligned, valid for writes of [`SpareCopy::BYTES`] bytes, nobody else's, and lies in the arena of the segment `owner`.
     pub(super) unsafe fn write(to: NonNull<u8>, owner: u64) -> Self {
@@ -76,7 +92,7 @@ impl SpareCopy {
 /// A delete marker of a row's family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowMarker {
-    /// The family; [`FamilyId`] 0 if it was pushed for the whole row.
+    /// The family.
     pub family: FamilyId,
     /// `DeleteFamily` or `DeleteFamilyVersion`.
     pub kind: CellType,
@@ -109,7 +125,7 @@ impl<'s> RowRef<'s> {
     pub fn is(&self, other: RowRef<'_>) -> bool {
         self.row.is(other.row)
     }
-    /// Pushes a marker of the row or of one of its families, made by `new_row_marker`. Row lock held.
+    /// Pushes a marker of one of the row's families, made by `new_row_marker`. Row lock held.
     pub fn push_marker(&self, marker: NewCell, seq: u64, ts: u64) {
         assert_eq!(marker.owner, self.segment.owner(), "a cell of another segment");
         assert!(matches!(marker.kind, CellType::DeleteFamily | CellType::DeleteFamilyVersion), "a column's cell pushed to a row");
@@ -119,15 +135,29 @@ impl<'s> RowRef<'s> {
     }
     /// Appends the markers with a number up to `cut`, in no order.
     pub fn collect_markers(&self, cut: u64, into: &mut Vec<RowMarker>) {
-        let mut found = Vec::new();
-        self.row.markers().collect(cut, &mut found);
-        into.extend(found.iter().map(|m| {
-            let family = match m.value {
-                VersionValue::Bytes(b) => b.try_into().map_or(0, u32::from_le_bytes),
-                VersionValue::Counter(_) => 0,
-            };
-            RowMarker { family: FamilyId(family), kind: m.kind, seq: m.seq, ts: m.ts }
-        }));
+        if self.header().has_markers() {
+            self.row.markers().each_cell(cut, |m| into.push(RowMarker::from(m)));
+        }
+    }
+    /// Number of the newest marker of `family` up to `cut`; 0 if there is none.
+    pub fn newest_marker(&self, family: FamilyId, cut: u64) -> u64 {
+        let mut newest = 0;
+        self.row.markers().each_cell(cut, |m| {
+            if m.seq > newest && RowMarker::from(m).family == family {
+                newest = m.seq;
+            }
+        });
+        newest
+    }
+}
+
+impl From<VersionRef<'_>> for RowMarker {
+    fn from(m: VersionRef<'_>) -> Self {
+        let family = match m.value {
+            VersionValue::Bytes(b) => b.try_into().map_or(0, u32::from_le_bytes),
+            VersionValue::Counter(_) => 0,
+        };
+        Self { family: FamilyId(family), kind: m.kind, seq: m.seq, ts: m.ts }
     }
 }
 
@@ -174,13 +204,18 @@ impl<'s> ColumnRef<'s> {
     pub fn collect(&self, cut: u64, into: &mut Vec<VersionRef<'s>>) {
         self.column.versions().collect(cut, into);
     }
+    /// The increment with the largest number up to `cut`, if nothing else of the column up to there has a larger one. None may also mean that it could
+    /// not be told without collecting everything.
+    pub fn last_increment(&self, cut: u64) -> Option<VersionRef<'s>> {
+        self.column.versions().last_increment(cut)
+    }
     /// How many cells its list has: for tests and measurements.
     pub fn list_len(&self) -> usize {
         self.column.versions().list_len()
     }
     /// What the next increment of the column does with the older slot's version. Row lock held, from here to `apply_increment`; nothing else
     /// of this commit goes to the column in between. `latest_point` and D (`durable`) were loaded with Acquire under the row lock. `points`
-    /// tries for the registry of read points, and calls its argument while it holds it, or not at all.
+    /// calls its argument with the read points as they were at one instant, or not at all.
     #[inline]
     pub fn plan_increment(&self, keep: Keep, latest_point: u64, durable: u64, points: impl FnOnce(PointsUser<'_>)) -> Plan {
         let header = self.column.row().header();

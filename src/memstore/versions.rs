@@ -250,6 +250,22 @@ impl<'a> Versions<'a> {
         best.into()
     }
 
+    /// See `ColumnRef::last_increment`.
+    pub(super) fn last_increment(self, cut: u64) -> Option<VersionRef<'a>> {
+        let Slots([a, b]) = self.slots?;
+        // As in `read`: only if both are there is the newer one surely the newest increment up to the cut.
+        let (a, b) = (a.read()?, b.read()?);
+        let last = if a.seq > b.seq { a } else { b };
+        // What was not copied from a slot stands in the order of its numbers.
+        let other = self.head().cells().filter(|c| c.as_copy().is_none()).map(|c| c.key_owned().1).find(|&seq| seq <= cut);
+        (last.seq <= cut && other.is_none_or(|seq| seq < last.seq)).then(|| last.as_ref())
+    }
+
+    /// Gives every list cell with a number up to `cut` to `f`.
+    pub(super) fn each_cell(self, cut: u64, f: impl FnMut(VersionRef<'a>)) {
+        self.head().cells().filter_map(ListCell::read).filter(|v| v.seq <= cut).for_each(f);
+    }
+
     /// Appends every version and marker with a number up to `cut`, in no order.
     pub(super) fn collect(self, cut: u64, into: &mut Vec<VersionRef<'a>>) {
         let start = into.len();

@@ -4,8 +4,12 @@
 //! for good, what is in its scope and has a smaller number. So no answer depends on when a flush or a compaction ran, and a delete never hides
 //! a put made after it, whatever their timestamps. Inside one commit (one number) the marker comes first: a call that puts and then deletes
 //! writes only the marker, so a value beside a marker of its own number was meant to stay.
+//!
+//! A family that keeps deleted cells shows them to readers whose range of timestamps ends at or before the marker's: for them the marker was never written.
+//! Expiry comes last, over the versions that are left, so `min_versions` counts those.
 
 use crate::cell::CellType;
+use std::ops::Range;
 
 /// One cell of a column, as the replay needs it. `V` is whatever stands for the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,11 +24,62 @@ pub struct Version<V> {
     pub value: V,
 }
 
-/// Replays `cells` (any order, of one column, plus the markers of its family and row) and leaves the live versions, best first.
-pub fn replay<V>(cells: &mut Vec<Version<V>>, max_versions: usize) {
+/// Whether deleted cells can still be read by asking for a time before their marker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeepDeleted {
+    /// They cannot.
+    #[default]
+    No,
+    /// They can, as long as they are among the versions kept.
+    Yes,
+    /// They can, until their marker has expired.
+    UntilExpired,
+}
+
+/// What a family keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// Versions of a column, at least 1.
+    pub max_versions: usize,
+    /// Versions that do not expire.
+    pub min_versions: usize,
+    /// Deleted cells.
+    pub keep_deleted: KeepDeleted,
+    /// Least timestamp that has not expired; 0: nothing expires.
+    pub oldest: u64,
+}
+
+impl Rules {
+    /// One version, for ever.
+    pub const PLAIN: Self = Self::versions(1);
+
+    /// So many versions, for ever.
+    pub const fn versions(max_versions: usize) -> Self {
+        Self { max_versions, min_versions: 0, keep_deleted: KeepDeleted::No, oldest: 0 }
+    }
+    /// True if a column's best version with timestamp `ts` is shown to a reader of all times.
+    #[inline]
+    pub const fn shows_best(&self, ts: u64) -> bool {
+        ts >= self.oldest || self.min_versions > 0
+    }
+    /// Whether a marker counts for a reader of `range`.
+    fn counts(&self, marker: u64, range: &Range<u64>) -> bool {
+        match self.keep_deleted {
+            KeepDeleted::No => true,
+            KeepDeleted::Yes => range.contains(&marker),
+            KeepDeleted::UntilExpired => range.contains(&marker) || marker < self.oldest,
+        }
+    }
+}
+
+/// All timestamps.
+pub const ALWAYS: Range<u64> = 0..u64::MAX;
+
+/// Replays `cells` (any order, of one column, plus the markers of its family) and leaves what a reader of the timestamps in `range` is shown, best first.
+pub fn replay<V>(cells: &mut Vec<Version<V>>, rules: &Rules, range: &Range<u64>) {
     // Markers of a number come before values of the same number.
     cells.sort_by(|a, b| a.seq.cmp(&b.seq).then((b.kind.is_marker()).cmp(&a.kind.is_marker())));
-    let mut live: Vec<Version<V>> = Vec::with_capacity(max_versions.min(cells.len()) + 1);
+    let mut live: Vec<Version<V>> = Vec::with_capacity(rules.max_versions.min(cells.len()) + 1);
     for cell in cells.drain(..) {
         match cell.kind {
             CellType::Put => {
@@ -32,12 +87,17 @@ pub fn replay<V>(cells: &mut Vec<Version<V>>, max_versions: usize) {
                 live.retain(|v| v.ts != cell.ts);
                 let at = live.partition_point(|v| (v.ts, v.seq) > (cell.ts, cell.seq));
                 live.insert(at, cell);
-                live.truncate(max_versions);
+                live.truncate(rules.max_versions);
             }
+            _ if !rules.counts(cell.ts, range) => {}
             CellType::DeleteVersion | CellType::DeleteFamilyVersion => live.retain(|v| v.ts != cell.ts || v.seq >= cell.seq),
             CellType::Delete | CellType::DeleteFamily => live.retain(|v| v.ts > cell.ts || v.seq >= cell.seq),
         }
     }
+    // What expires is the tail of the list, since the best have the largest timestamps; only then the reader's own range is looked at.
+    let stays = live.partition_point(|v| v.ts >= rules.oldest).max(rules.min_versions);
+    live.truncate(stays);
+    live.retain(|v| range.contains(&v.ts));
     *cells = live;
 }
 

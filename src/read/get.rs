@@ -4,9 +4,10 @@
 //! the cut again. A different cut means that a commit of the row, or a sync, has completed meanwhile, so each restart is somebody's progress. After
 //! eight of them the read registers as a restarted one: nothing it may need is overwritten from then on, and it ends.
 
-use super::newest::{self, Found};
-use crate::ids::{FamilyId, ReadPoint, RowHash};
+use super::newest::{self, ColumnName, Found};
+use crate::ids::{ReadPoint, RowHash};
 use crate::memstore::RowHeader;
+use crate::merge::visibility::Rules;
 use crate::options::ReadOptions;
 use crate::store::state::State;
 use crate::store::view::View;
@@ -70,19 +71,9 @@ fn restarted<R>(state: &State, view: &View, hash: RowHash, row: &[u8], mut look:
 }
 
 /// One column at `cut`: its newest version, or the newest one in the time range that is asked for.
-pub fn column<'v>(
-    view: &'v View,
-    hash: RowHash,
-    row: &[u8],
-    family: FamilyId,
-    qualifier: &[u8],
-    o: &ReadOptions,
-    cut: u64,
-) -> Option<Found<'v>> {
-    let max_versions = view.family(family).map_or(1, |f| f.max_versions as usize);
-    if o.min_ts == 0 && o.max_ts == 0 {
-        return newest::at(view, hash, row, family, qualifier, max_versions, cut);
+pub fn column<'v>(view: &'v View, name: ColumnName<'_>, rules: &Rules, o: &ReadOptions, cut: u64) -> Option<Found<'v>> {
+    match o.range() {
+        None => newest::at(view, name, rules, cut),
+        Some(range) => newest::live(view, name, rules, &range, cut, Vec::new()).into_iter().next(),
     }
-    let end = if o.max_ts == 0 { u64::MAX } else { o.max_ts };
-    newest::live(view, hash, row, family, qualifier, max_versions, cut).into_iter().find(|f| (o.min_ts..end).contains(&f.ts))
 }

@@ -1,12 +1,14 @@
 //! The newest version of a column over all segments of a view, for the owner of the row lock or at a cut.
 //!
-//! Newest to oldest segment. A found version ends the search if nothing below can have a larger timestamp; where a delete marker is present,
-//! all cells of the column are collected and replayed (`merge::visibility`). Expired or deleted = absent.
+//! Newest to oldest segment. A found version ends the search if nothing below can have a larger timestamp. Where a delete marker of the column or of
+//! its row's family is present, an increment with a larger number than everything else of the column is still the answer, since its timestamp is above
+//! that of all that was live when it was made; anything else is collected and replayed (`merge::visibility`). Expired or deleted = absent.
 
 use crate::ids::{FamilyId, RowHash};
 use crate::memstore::{ColumnRef, Content, RowRef, VersionValue};
-use crate::merge::visibility::{Version, replay};
+use crate::merge::visibility::{ALWAYS, Rules, Version, replay};
 use crate::store::view::View;
+use std::ops::Range;
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug)]
@@ -41,79 +43,90 @@ pub struct Lookup<'v> {
     pub newest: Option<Found<'v>>,
 }
 
+/// A column, named.
+#[derive(Clone, Copy, Debug)]
+pub struct ColumnName<'k> {
+    /// Hash of `row`.
+    pub hash: RowHash,
+    /// Row key.
+    pub row: &'k [u8],
+    /// Column family.
+    pub family: FamilyId,
+    /// Column qualifier.
+    pub qualifier: &'k [u8],
+}
+
 /// Looks a column up for the owner of its row lock: every applied version counts.
-pub fn newest<'v>(view: &'v View, hash: RowHash, row: &[u8], family: FamilyId, qualifier: &[u8], max_versions: usize) -> Lookup<'v> {
-    let active = view.active.find_row(hash, row);
-    let column = active.and_then(|r| view.active.find_column(r, family, qualifier));
+#[inline]
+pub fn newest<'v>(view: &'v View, name: ColumnName<'_>, rules: &Rules) -> Lookup<'v> {
+    let row = view.active.find_row(name.hash, name.row);
+    let column = row.and_then(|r| view.active.find_column(r, name.family, name.qualifier));
     // One segment, one counter: the common case of an increment ends here.
-    if view.sealed.is_empty() {
+    if view.sealed.is_empty() && row.is_none_or(|r| !r.header().has_markers()) {
         match column.map_or(Content::Empty, |c| c.read(u64::MAX)) {
             Content::Replay => {}
-            content => return Lookup { row: active, column, newest: Found::from(content) },
+            content => return Lookup { row, column, newest: Found::from(content).filter(|f| rules.shows_best(f.ts)) },
         }
     }
-    Lookup { row: active, column, newest: at(view, hash, row, family, qualifier, max_versions, u64::MAX) }
+    Lookup { row, column, newest: at(view, name, rules, u64::MAX) }
 }
 
 /// What a column holds at `cut`: among the commits with a number of at most `cut`.
-pub fn at<'v>(
-    view: &'v View,
-    hash: RowHash,
-    row: &[u8],
-    family: FamilyId,
-    qualifier: &[u8],
-    max_versions: usize,
-    cut: u64,
-) -> Option<Found<'v>> {
+pub fn at<'v>(view: &'v View, name: ColumnName<'_>, rules: &Rules, cut: u64) -> Option<Found<'v>> {
+    best(view, name, rules, cut).filter(|f| rules.shows_best(f.ts))
+}
+
+fn best<'v>(view: &'v View, name: ColumnName<'_>, rules: &Rules, cut: u64) -> Option<Found<'v>> {
     let mut best: Option<Found<'v>> = None;
     for (i, segment) in view.segments().enumerate() {
-        let Some(column) = segment.find_row(hash, row).and_then(|r| segment.find_column(r, family, qualifier)) else { continue };
-        match column.read(cut) {
-            Content::Replay => return replayed(view, hash, row, family, qualifier, max_versions, cut),
-            content => {
+        let Some(row) = segment.find_row(name.hash, name.row) else { continue };
+        let column = segment.find_column(row, name.family, name.qualifier);
+        let marker = if row.header().has_markers() { row.newest_marker(name.family, cut) } else { 0 };
+        match column.map_or(Content::Empty, |c| c.read(cut)) {
+            content if marker == 0 && !matches!(content, Content::Replay) => {
                 if let Some(found) = Found::from(content).filter(|f| best.is_none_or(|b| (f.ts, f.seq) > (b.ts, b.seq))) {
                     best = Some(found);
                 }
             }
+            _ => {
+                let increment = column.filter(|_| best.is_none()).and_then(|c| c.last_increment(cut)).filter(|v| v.seq > marker);
+                return match increment {
+                    Some(v) => Some(Found { seq: v.seq, ts: v.ts, value: v.value }),
+                    None => live(view, name, rules, &ALWAYS, cut, Vec::new()).into_iter().next(),
+                };
+            }
         }
         // A marker below could only hide what has a smaller number, and everything below has; but it could not hide this version.
-        if best.is_some_and(|b| b.ts > view.max_ts_below(i, family)) {
+        if best.is_some_and(|b| b.ts > view.max_ts_below(i, name.family)) {
             break;
         }
     }
     best
 }
 
+/// All versions of a column that a reader of `range` is shown at `cut`, best first. Allocates: for columns with markers, for several versions, and for
+/// time ranges. `more`: cells that are not stored yet, with numbers above `cut`.
 #[cold]
-fn replayed<'v>(
-    view: &'v View,
-    hash: RowHash,
-    row: &[u8],
-    family: FamilyId,
-    qualifier: &[u8],
-    max_versions: usize,
-    cut: u64,
-) -> Option<Found<'v>> {
-    live(view, hash, row, family, qualifier, max_versions, cut).into_iter().next()
-}
-
-/// All live versions of a column at `cut`, best first. Allocates: for columns with markers, and for time ranges.
 pub fn live<'v>(
     view: &'v View,
-    hash: RowHash,
-    row: &[u8],
-    family: FamilyId,
-    qualifier: &[u8],
-    max_versions: usize,
+    name: ColumnName<'_>,
+    rules: &Rules,
+    range: &Range<u64>,
     cut: u64,
+    more: Vec<Version<VersionValue<'v>>>,
 ) -> Vec<Found<'v>> {
-    let mut cells = Vec::new();
+    let (mut cells, mut markers) = (Vec::new(), Vec::new());
     for segment in view.segments() {
-        if let Some(column) = segment.find_row(hash, row).and_then(|r| segment.find_column(r, family, qualifier)) {
+        let Some(row) = segment.find_row(name.hash, name.row) else { continue };
+        row.collect_markers(cut, &mut markers);
+        if let Some(column) = segment.find_column(row, name.family, name.qualifier) {
             column.collect(cut, &mut cells);
         }
     }
-    let mut versions: Vec<_> = cells.iter().map(|v| Version { seq: v.seq, ts: v.ts, kind: v.kind, value: v.value }).collect();
-    replay(&mut versions, max_versions);
+    let mut versions = more;
+    versions.extend(cells.iter().map(|v| Version { seq: v.seq, ts: v.ts, kind: v.kind, value: v.value }));
+    let of_family = markers.iter().filter(|m| m.family == name.family);
+    versions.extend(of_family.map(|m| Version { seq: m.seq, ts: m.ts, kind: m.kind, value: VersionValue::Bytes(b"") }));
+    replay(&mut versions, rules, range);
     versions.iter().map(|v| Found { seq: v.seq, ts: v.ts, value: v.value }).collect()
 }

@@ -166,6 +166,23 @@ pub enum Op {
     },
 }
 
+impl Op {
+    /// As the C interface calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Put => "REGION_OP_PUT",
+            Self::Delete => "REGION_OP_DELETE",
+            Self::DeleteVersion => "REGION_OP_DELETE_VERSION",
+            Self::DeleteFamily => "REGION_OP_DELETE_FAMILY",
+            Self::DeleteRow => "REGION_OP_DELETE_ROW",
+            Self::Append => "REGION_OP_APPEND",
+            Self::Increment => "REGION_OP_INCREMENT",
+            Self::DeleteFamilyVersion => "REGION_OP_DELETE_FAMILY_VERSION",
+            Self::Check { .. } => "REGION_OP_CHECK",
+        }
+    }
+}
+
 /// One element of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Mutation<'a> {
@@ -232,11 +249,18 @@ pub enum BatchOutcome {
     /// Every element applied.
     Done,
     /// None failed; at least one check or bound was not met, its group changed nothing.
-    NotApplied,
+    NotApplied {
+        /// The first element whose check or bound was not met.
+        first: usize,
+    },
     /// Some groups applied, some failed.
     Partial {
         /// The first element that failed.
         first: usize,
+        /// Elements that were applied.
+        applied: usize,
+        /// Elements that were not, since they or their groups failed.
+        failed: usize,
         /// Its reason. `is_retryable` speaks of the whole call: true only where a repeated call cannot count twice.
         error: Error,
     },
@@ -360,8 +384,28 @@ pub struct ScanCell<'a> {
     pub value: &'a [u8],
     /// The first cell of its row.
     pub new_row: bool,
-    /// The last one.
+    /// The last one that is given out.
     pub row_end: bool,
+}
+
+/// How [`super::Scanner::fill`] came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filled {
+    /// The sink refused a cell.
+    Full,
+    /// There is nothing more.
+    End {
+        /// The last cell given was the last one of its row; false where a limit ended the scan within the row.
+        row_ended: bool,
+    },
+}
+
+/// Takes the cells of one row from [`super::Region::get_row`].
+pub trait RowSink {
+    /// What was given before does not count: the read starts again.
+    fn restart(&mut self);
+    /// The next cell. Its `row_end` is not set: the last one given is the last one of the row.
+    fn cell(&mut self, cell: &ScanCell<'_>);
 }
 
 /// Numbers about a region, in the order of the C struct.

@@ -12,7 +12,7 @@ use crate::hooks::{self, Point};
 use crate::ids::{FamilyId, RowHash};
 use crate::memstore::VersionValue;
 use crate::options::{Durability, WriteOptions};
-use crate::read::newest::{Found, newest};
+use crate::read::newest::{ColumnName, Found, newest};
 use crate::rowlock::RowLocks;
 use crate::stats::CallKind;
 
@@ -60,7 +60,7 @@ impl Inner {
                     Err(refusal) => self.wait_for_refused(refusal, &mut terms.timeout, thread)?,
                 }
             };
-            call.counts(1);
+            call.counts(u64::from(sum.applied));
             drop(call);
             self.seal_if_due();
             Ok(Counted { value: sum.answer, applied: sum.applied })
@@ -90,7 +90,7 @@ impl Inner {
         hooks::reach(Point::SlotClaimed, state.hook_context);
         let view = state.view.load(&slot);
         let Some(settings) = view.family(family) else { return Err(Refusal::Fatal(no_family(family))) };
-        let lookup = newest(view, hash, row, family, qualifier, settings.max_versions as usize);
+        let lookup = newest(view, ColumnName { hash, row, family, qualifier }, &state.rules(settings));
         let current = lookup.newest.as_ref().map(|found| counter_of(found, row, qualifier)).transpose();
         let sum = match current.and_then(|current| rules.apply(current, delta)) {
             Ok(sum @ Sum { store: Some(_), .. }) => sum,
@@ -104,7 +104,7 @@ impl Inner {
         let write = Write::Counter { value: sum.store.unwrap_or(0), above: lookup.newest.map_or(0, |f| f.ts) };
         let mut rows = [RowChange { hash, row, cells: 0..1, found: lookup.row }];
         let mut cells = [CellChange::new(family, qualifier, write, settings.max_versions, lookup.column)];
-        let committed = commit(state, &mut scratch.record, &mut locks, &slot, view, &mut rows, &mut cells, terms.durability, thread)?;
+        let committed = commit(state, &mut scratch.record, &mut locks, &slot, view, &mut rows, &mut cells, terms.commit(thread))?;
         drop(slot);
         drop(locks);
         self.settle(&committed, terms, info).map_err(Refusal::Fatal)?;

@@ -9,9 +9,11 @@
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+use crate::clock::ClockUnit;
 use crate::error::Result;
 use crate::fail;
-use crate::ids::FamilyId;
+use crate::ids::{FamilyId, Tick};
+use crate::merge::visibility::{KeepDeleted, Rules};
 use crate::sync::Arc;
 
 /// Settings of one family. Numbers of `bloom`, `compression` and `flags` are those of the C interface and reach disk: never change them.
@@ -61,6 +63,19 @@ impl FamilyInfo {
     /// Only the newest version counts and nothing deleted is kept: an older version can be forgotten as soon as no reader needs it.
     pub fn single_version(&self) -> bool {
         self.max_versions == 1 && self.flags & (KEEP_DELETED | KEEP_DELETED_TTL) == 0
+    }
+    /// What a reader has to apply whose clock shows `now`, asked only if cells expire.
+    pub fn rules(&self, unit: ClockUnit, now: impl FnOnce() -> Tick) -> Rules {
+        let oldest = match self.ttl_ms {
+            TTL_NONE => 0,
+            ttl_ms => now().0.saturating_sub(ttl_ms.saturating_mul(1_000_000 / unit.nanos())),
+        };
+        let keep_deleted = match self.flags & (KEEP_DELETED | KEEP_DELETED_TTL) {
+            0 => KeepDeleted::No,
+            KEEP_DELETED => KeepDeleted::Yes,
+            _ => KeepDeleted::UntilExpired,
+        };
+        Rules { max_versions: self.max_versions as usize, min_versions: self.min_versions as usize, keep_deleted, oldest }
     }
     fn check(&self) -> Result<()> {
         checked_name(self.name.as_bytes())?;

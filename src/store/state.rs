@@ -1,12 +1,14 @@
 //! The parts of a running region that commits and reads share. State only: what is done with it stands in `commit`, `read` and `region`.
 
-use crate::clock::RegionClock;
+use crate::clock::{Clock, RegionClock};
 use crate::health::Health;
 use crate::ids::{RowHash, RowHasher};
+use crate::merge::visibility::Rules;
 use crate::mslab::{ChunkPool, MemoryBudget};
 use crate::mvcc::{CommitSlots, Published, ReadPoints};
 use crate::rowlock::RowLockTable;
 use crate::sequencer::RowCommitSequencer;
+use crate::store::family::FamilyInfo;
 use crate::store::view::View;
 use crate::sync::{Arc, AtomicBool};
 use crate::wal::Log;
@@ -51,12 +53,25 @@ impl State {
     pub fn hash(&self, row: &[u8]) -> RowHash {
         self.hasher.hash(row)
     }
+    /// What a reader of this family has to apply now.
+    #[inline]
+    pub fn rules(&self, family: &FamilyInfo) -> Rules {
+        let clock = self.sequencer.clock();
+        family.rules(clock.unit(), || clock.now())
+    }
     /// The durable number D: every commit up to it is on stable storage.
     #[inline]
     pub fn durable(&self) -> u64 {
         match &self.log {
             Some(log) => log.durable(),
             None => self.read_only_durable,
+        }
+    }
+    /// Calls `f` with the last number given, which is the last one until `f` returns: under the append lock, so `f` does next to nothing.
+    pub fn with_number_now<R>(&self, f: impl FnOnce(u64) -> R) -> R {
+        match &self.log {
+            Some(log) => log.with_number_now(|n| f(n.0)),
+            None => f(self.read_only_durable),
         }
     }
     /// The last number given.

@@ -1,11 +1,12 @@
 //! Scenarios BAT-*, at the level of the region. Each is named by its id.
 
 use crate::rig::*;
+use region::clock::{ClockUnit, ManualClock};
 use region::env::fault::Op as EnvOp;
 use region::error::ErrorKind;
 use region::hooks::Point;
 use region::options::{Durability, RegionOptions, WriteOptions};
-use region::region::{BatchOutcome, OpStatus, Region};
+use region::region::{BatchOutcome, Comparison, OpStatus, Region};
 
 /// Ten valid puts, one sync. Then with one of an unknown family: it alone fails, one more sync.
 #[test]
@@ -131,6 +132,54 @@ fn bat_14() {
     assert_eq!((stats.writes, stats.increments), (4, 3), "{stats:?}");
 }
 
+/// What each count of the statistics counts, as region.h says.
+#[test]
+fn statistics_count_what_they_say() {
+    let rig = Rig::new("");
+    let r = &rig.region;
+    let counts = || {
+        let s = r.stats().unwrap();
+        (s.reads, s.writes, s.increments, s.checks_passed, s.checks_failed)
+    };
+    // Increments: by counter; a reading one counts, a refused one and one that fails do not.
+    inc(r, b"r", b"n", 5);
+    inc(r, b"r", b"n", 0);
+    inc_row(r, b"r", &[(b"a", 1), (b"b", 1)]);
+    let bounded = WriteOptions { max_value: 5, ..flags(WriteOptions::BOUNDED) };
+    assert!(!inc_with(r, b"r", b"n", 1, &bounded).unwrap().applied);
+    assert_eq!(counts(), (0, 0, 4, 0, 0));
+    // Writes: by operation applied, whatever it is.
+    put(r, b"r", b"text", b"abc");
+    assert!(inc_with(r, b"r", b"text", 1, &WriteOptions::DEFAULT).is_err());
+    delete(r, b"r", b"gone");
+    assert_eq!(counts(), (0, 2, 4, 0, 0));
+    done(r, vec![op_check(b"r", b"n", Comparison::Exists, b""), op_inc(b"r", b"n", 1), op_put(b"s", b"q", b"v")], &WriteOptions::DEFAULT);
+    assert_eq!(counts(), (0, 5, 4, 1, 0));
+    // One group is not met, one fails, one is applied. The check before the one that is not met was met; the one behind it is not looked at.
+    let exists = |qual| op_check(b"r", qual, Comparison::Exists, b"");
+    let ops = vec![
+        exists(b"n"),
+        exists(b"gone"),
+        exists(b"n"),
+        op_check(b"s", b"q", Comparison::Exists, b""),
+        op_inc(b"s", b"q", 1),
+        op_put(b"t", b"q", b"v"),
+    ];
+    let outcome = batch(r, ops.clone(), &WriteOptions::DEFAULT).0;
+    assert!(matches!(outcome, Ok(BatchOutcome::Partial { first: 4, applied: 1, failed: 2, .. })), "{outcome:?}");
+    assert_eq!(counts(), (0, 6, 4, 3, 1));
+    // The whole call is kept by its second element.
+    assert!(matches!(batch(r, ops, &flags(WriteOptions::ATOMIC)).0, Ok(BatchOutcome::NotApplied { first: 1 })));
+    assert_eq!(counts(), (0, 6, 4, 4, 2));
+    // Reads: values looked up, there or not; cells given out. Not snapshots and scanners.
+    let snapshot = r.snapshot(LONG).unwrap();
+    assert_eq!((get(r, b"t", b"q").is_some(), get(r, b"t", b"none"), counter(r, b"r", b"n")), (true, None, Some(6)));
+    assert_eq!(counts().0, 3);
+    let cells = scan(r, Some(&snapshot), b"", b"").len() as u64;
+    assert!(cells > 4);
+    assert_eq!(counts(), (3 + cells, 6, 4, 4, 2));
+}
+
 /// Rows of their own, random values, each read back right after its put.
 #[test]
 fn bat_16() {
@@ -149,4 +198,73 @@ fn bat_16() {
             });
         }
     });
+}
+
+/// What an atomic call reports is the first element of the call that fails or is not met, whatever order its rows are locked in.
+#[test]
+fn an_atomic_call_reports_its_first_obstacle_in_call_order() {
+    let rig = Rig::new("");
+    let r = &rig.region;
+    let rows: Vec<Vec<u8>> = (0..40).map(|i| format!("row {i}").into_bytes()).collect();
+    for row in &rows {
+        put(r, row, b"text", b"abc");
+    }
+    let atomic = flags(WriteOptions::ATOMIC);
+    let good = |i: usize| op_inc(&rows[i], b"n", 1);
+    let bad = |i: usize| op_inc(&rows[i], b"text", 1);
+    let unmet = |i: usize| op_check(&rows[i], b"n", Comparison::Exists, b"");
+    for from in 0..rows.len() {
+        // Good ones, then only failing ones.
+        let ops = (0..rows.len()).map(|i| if i < from { good(i) } else { bad(i) }).collect();
+        let (outcome, results, _) = batch(r, ops, &atomic);
+        let e = outcome.unwrap_err();
+        assert_eq!((e.kind(), e.op_index()), (ErrorKind::NotCounter, from as u64), "{e}");
+        for (i, result) in results.iter().enumerate() {
+            let expected = if i == from { ErrorKind::NotCounter } else { ErrorKind::NotRun };
+            assert_eq!(result.unwrap().status, OpStatus::Failed(expected), "{i} of {from}");
+        }
+        // The same with checks that are not met, and a failure behind the first of them: what an unmet check guards is not looked at.
+        let checks = r.stats().unwrap().checks_failed;
+        let mut ops: Vec<_> = (0..rows.len()).map(|i| if i < from { good(i) } else { unmet(i) }).collect();
+        ops.push(bad(0));
+        let (outcome, results, _) = batch(r, ops, &atomic);
+        assert!(matches!(outcome, Ok(BatchOutcome::NotApplied { first }) if first == from), "{outcome:?}");
+        assert!(results.iter().all(|r| r.unwrap().status == OpStatus::NotApplied));
+        assert_eq!(r.stats().unwrap().checks_failed, checks + 1);
+    }
+    // Rows that come back: all changes of one are made together, and still it is the call's order that counts.
+    for (a, b) in (0..rows.len()).zip(1..rows.len()) {
+        let (outcome, _, _) = batch(r, vec![good(a), bad(b), bad(a), unmet(b)], &atomic);
+        assert_eq!(outcome.unwrap_err().op_index(), 1, "{a} {b}");
+        let (outcome, results, _) = batch(r, vec![good(a), unmet(b), good(b), bad(a), bad(b)], &atomic);
+        assert!(matches!(outcome, Ok(BatchOutcome::NotApplied { first: 1 })), "{outcome:?}");
+        assert!(results.iter().all(|r| r.unwrap().status == OpStatus::NotApplied));
+    }
+    assert!(rows.iter().all(|row| counter(r, row, b"n").is_none()));
+}
+
+/// A run that has to be tried again, here for its tick, evaluates its checks again and counts them once.
+#[test]
+fn a_check_counts_once_however_often_its_run_is_tried() {
+    let rig = Rig::with_clock("tick_policy=wait", ManualClock::new(10_000_000_000_000, ClockUnit::Millis));
+    let (r, clock) = (&rig.region, rig.clock.as_ref().unwrap());
+    // With ATOMIC a check that is not met leaves nothing to commit, hence nothing to wait for.
+    for (second, o, counts) in [(b"s", WriteOptions::DEFAULT, (1, 1)), (b"r", flags(WriteOptions::ATOMIC), (3, 1))] {
+        clock.advance(1);
+        inc(r, b"r", b"n", 1);
+        let waits = r.stats().unwrap().clock_waits;
+        let call = rig.spawn(move |r| {
+            let ops =
+                vec![op_check(b"r", b"n", Comparison::Exists, b""), op_inc(b"r", b"n", 1), op_check(second, b"n", Comparison::Exists, b"")];
+            batch(r, ops, &within(LONG.micros(), o)).0
+        });
+        // Whoever waits has evaluated its run. The clock may also stand for so long that nobody waits: then it is tried once.
+        while r.stats().unwrap().clock_waits == waits && !call.is_finished() {
+            std::thread::yield_now();
+        }
+        clock.advance(1);
+        call.join().unwrap().unwrap();
+        let stats = r.stats().unwrap();
+        assert_eq!((stats.checks_passed, stats.checks_failed), counts, "{o:?}");
+    }
 }
