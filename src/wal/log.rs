@@ -72,7 +72,7 @@ impl Log {
         }
         let first = Arc::new(first);
         let ctx = super::hook_context(&shop.options);
-        let crowd = 2 * std::thread::available_parallelism().map_or(1, |n| n.get());
+        let crowd = 2 * std::thread::available_parallelism().map_or(1, |n| n.get()) as u64;
         let core = Arc::new(Core {
             keeper: Keeper::new(old, spare, &first),
             group: SyncGroup::new(SyncState { oldest: Some(Arc::clone(&first)) }, start.last, first.start(), crowd, ctx),

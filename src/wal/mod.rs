@@ -8,7 +8,8 @@
 //! | `format.rs`, `record.rs` | bytes: segments and records; cells of a record. Pure |
 //! | `append.rs` | the append lock: number, copy, publish |
 //! | `segment.rs`, `mapped.rs`, `pwrite.rs` | one open segment and the two ways to write to it |
-//! | `sync.rs` | who syncs for whom, the durable number D |
+//! | `sync.rs`, `waiters.rs` | who syncs for whom, the durable number D; who waits |
+//! | `pace.rs` | whether the next sync starts at once or gathers callers |
 //! | `prepare.rs`, `segments.rs` | making a segment file; keeping two ahead, populating, retiring |
 //! | `log.rs` | the face for the commit path |
 //! | `reader.rs`, `recover.rs` | reading a log back, and telling its tail from damage |
@@ -25,6 +26,7 @@ mod log;
 mod mapped;
 #[cfg(loom)]
 mod models;
+mod pace;
 mod prepare;
 mod pwrite;
 mod reader;
@@ -35,6 +37,7 @@ mod segments;
 mod sync;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod waiters;
 
 pub use format::{Level, RecordKind, Seal};
 pub use log::Log;
