@@ -55,6 +55,7 @@ static void fields(region_t *r) {
     if (!takes[i].value) all = m, all.value = slice("v"), refused(r, all, "value");
     if (!takes[i].delta) all = m, all.delta = -1, refused(r, all, "delta");
     /* What it takes is not objected to: whatever else is wrong, no field is. */
+    if (takes[i].op == REGION_OP_DELETE_FAMILY_VERSION) m.timestamp = 1;
     if (takes[i].qual) m.qual = slice("q");
     if (takes[i].value) m.value = slice("12345678");
     if (takes[i].delta) m.delta = 3;

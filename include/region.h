@@ -27,7 +27,7 @@
  * 13. A bug in the library that is caught (REGION_E_PANIC) poisons the region: writes are refused until it is opened again.
  * 14. Fork. In a child of a process that had used the library every call returns REGION_E_FORKED; close functions do nothing. Fork before the
  *     first call, or exec.
- * 15. What is not built yet (flush and compaction, checkpoints, export, region_append, region_get_row) either has no function here or answers
+ * 15. What is not built yet (flush and compaction, checkpoints, export, region_get_row) either has no function here or answers
  *     REGION_E_UNSUPPORTED; nothing is accepted and then ignored, but for options that only say how much of it there may be (flush_bytes,
  *     block_cache_bytes, background_threads, and a family's bloom, compression and block_size, which are stored).
  * 16. Every function names the statuses it returns. Any function that takes an err may also return REGION_E_INTERNAL.
@@ -1067,7 +1067,7 @@ region_status region_delete(struct region_t *r,
 
 /**
  * Adds bytes to the end of a value; an absent one is empty. *new_value, may be NULL: the whole new value, as region_get
- * fills it. Not built in this version: REGION_E_UNSUPPORTED. Threads: any. Returns as region_put.
+ * fills it. Threads: any. Returns as region_put.
  */
 REGION_MUST_CHECK
 region_status region_append(struct region_t *r,

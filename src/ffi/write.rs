@@ -212,7 +212,7 @@ pub unsafe extern "C" fn region_delete(
 }
 
 /// Adds bytes to the end of a value; an absent one is empty. *new_value, may be NULL: the whole new value, as region_get
-/// fills it. Not built in this version: REGION_E_UNSUPPORTED. Threads: any. Returns as region_put.
+/// fills it. Threads: any. Returns as region_put.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_append(

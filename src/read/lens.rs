@@ -140,7 +140,7 @@ impl<'a, 's> Lens<'a, 's> {
         if self.rules_of != Some(family) {
             self.rules_of = Some(family);
             self.rules = self.families.get(family).map(|f| f.rules(self.terms.now.0, || self.terms.now.1));
-            let most = self.rules.map_or(0, |r| r.max_versions).min(self.terms.versions);
+            let most = self.rules.map_or(0, |r| r.max_versions as usize).min(self.terms.versions);
             self.newest_only = !self.terms.raw && self.terms.range.is_none() && most == 1;
         }
         self.entered = Some(family);

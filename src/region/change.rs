@@ -34,12 +34,18 @@ impl<'e, 'a, 'v> RowCells<'e, 'a, 'v> {
         Self { cells, start: 0, index: HashMap::default(), family_markers: Places::new() }
     }
     /// The row whose cells begin at `start`.
+    #[inline]
     pub fn begin(&mut self, start: usize) {
         self.start = start;
-        self.index.clear();
         self.family_markers.clear();
-        let here = self.cells.iter().enumerate().skip(start);
-        self.family_markers.extend(here.filter(|(_, c)| is_family_marker(c.write)).map(|(i, _)| i as u32));
+        if !self.index.is_empty() {
+            self.index.clear();
+        }
+        // With ATOMIC a row may come back.
+        if start < self.cells.len() {
+            let here = self.cells.iter().enumerate().skip(start);
+            self.family_markers.extend(here.filter(|(_, c)| is_family_marker(c.write)).map(|(i, _)| i as u32));
+        }
     }
     /// Forgets the cells from `len` on.
     pub fn truncate(&mut self, len: usize) {
@@ -48,11 +54,12 @@ impl<'e, 'a, 'v> RowCells<'e, 'a, 'v> {
     }
 
     /// The column's cells so far, and the markers of its family.
+    #[inline]
     pub fn of_column(&mut self, family: FamilyId, qualifier: &[u8]) -> Places {
+        if self.cells.len() == self.start { Places::new() } else { self.look(family, qualifier) }
+    }
+    fn look(&mut self, family: FamilyId, qualifier: &[u8]) -> Places {
         let cells = self.cells.get(self.start..).unwrap_or_default();
-        if cells.is_empty() {
-            return Places::new();
-        }
         let markers = self.family_markers.iter().copied().filter(|&i| self.cells.get(i as usize).is_some_and(|c| c.family == family));
         let of_column = |c: &CellChange<'_, '_>| c.family == family && c.qualifier == qualifier && !is_family_marker(c.write);
         if cells.len() <= LOOKED_THROUGH {
@@ -77,6 +84,7 @@ impl<'e, 'a, 'v> RowCells<'e, 'a, 'v> {
         }
     }
     /// One more cell.
+    #[inline]
     pub fn push(&mut self, family: FamilyId, qualifier: &'a [u8], write: Write<'a>, max_versions: u32, found: Option<ColumnRef<'v>>) {
         let place = self.cells.len() as u32;
         self.cells.push(CellChange::new(family, qualifier, write, max_versions, found));

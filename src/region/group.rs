@@ -142,6 +142,7 @@ impl<'a: 'v, 'v> Eval<'_, 'a, 'v> {
     }
 
     /// One operation: whether it applies, and its value.
+    #[inline(always)]
     fn operation(
         &mut self,
         m: &Mutation<'a>,
@@ -271,6 +272,7 @@ impl<'a: 'v, 'v> Eval<'_, 'a, 'v> {
     }
 
     /// What the column shows, with what the call did to it before.
+    #[inline(always)]
     fn held(
         &mut self,
         name: ColumnName<'_>,
@@ -281,18 +283,18 @@ impl<'a: 'v, 'v> Eval<'_, 'a, 'v> {
         let lookup = newest::newest(self.view, name, &rules);
         *found_row = found_row.or(lookup.row);
         let places = self.row.of_column(name.family, name.qualifier);
-        let (mut stored, mut best) = (lookup.newest, None);
-        if !places.is_empty() {
-            let tick = self.tick()?;
-            let markers = self.row.markers(&places, tick);
-            if !markers.is_empty() {
-                stored = newest::live(self.view, name, &rules, &visibility::ALWAYS, u64::MAX, markers).into_iter().next();
-            }
-            best = self.row.best(&places, tick).filter(|&(_, ts)| rules.shows_best(ts) && stored.is_none_or(|s| s.ts <= ts));
+        let held = |f: Option<Found<'v>>| Held { value: f.map(|f| f.value), ts: f.map_or(0, |f| f.ts), place: None, column: lookup.column };
+        if places.is_empty() {
+            return Ok(held(lookup.newest));
         }
-        let Some((place, ts)) = best else {
-            return Ok(Held { value: stored.map(|f| f.value), ts: stored.map_or(0, |f| f.ts), place: None, column: lookup.column });
+        let tick = self.tick()?;
+        let markers = self.row.markers(&places, tick);
+        let stored = match &markers[..] {
+            [] => lookup.newest,
+            _ => newest::live(self.view, name, &rules, &visibility::ALWAYS, u64::MAX, markers).into_iter().next(),
         };
+        let best = self.row.best(&places, tick).filter(|&(_, ts)| rules.shows_best(ts) && stored.is_none_or(|s| s.ts <= ts));
+        let Some((place, ts)) = best else { return Ok(held(stored)) };
         let value = match self.row.write_at(place) {
             Write::Counter { value, .. } => VersionValue::Counter(value),
             Write::Put { value, .. } => VersionValue::Bytes(value),
