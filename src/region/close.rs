@@ -59,8 +59,8 @@ impl Inner {
         let Some(log) = &self.state.log else { return Ok(()) };
         log.close()?;
         let (last, end) = log.number_now();
-        // Under the close lock, which is the outermost: no call runs any more that could hold the manifest.
-        let mut manifest = self.manifest.lock();
+        // Tried, not waited for: the manifest comes before the closer's lock. No call runs any more that could hold it.
+        let Some(mut manifest) = self.manifest.try_lock() else { return Ok(()) };
         let next = Manifest { synced: end, last_number: last.0, ..manifest.clone() };
         match next.store(&*self.env, &self.path) {
             Ok(()) => *manifest = next,
