@@ -80,11 +80,16 @@ impl CallCounters {
     pub fn exit(&self, kind: CallKind, thread: usize, operations: u64) {
         self.line(thread).calls[kind as usize].fetch_add((operations << RUNNING_BITS).wrapping_sub(1), Ordering::Release);
     }
-    /// A CHECK was evaluated.
-    pub fn checked(&self, thread: usize, passed: bool) {
+    /// Checks that held and that did not.
+    pub fn checked(&self, thread: usize, [passed, failed]: [u64; 2]) {
         let line = self.line(thread);
-        // Relaxed: a statistic, ordered by nothing.
-        if passed { &line.checks_passed } else { &line.checks_failed }.fetch_add(1, Ordering::Relaxed);
+        // Relaxed: statistics, ordered by nothing.
+        if passed > 0 {
+            line.checks_passed.fetch_add(passed, Ordering::Relaxed);
+        }
+        if failed > 0 {
+            line.checks_failed.fetch_add(failed, Ordering::Relaxed);
+        }
     }
     /// A write waited for memory or log room.
     pub fn stalled(&self, thread: usize, micros: u64) {

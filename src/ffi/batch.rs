@@ -7,7 +7,7 @@ use super::pack::{PackedIncrements, PackedOps, with_notes};
 use super::region::{Open, region_t};
 use super::sized::{Elements, plain};
 use super::status::{code, region_error_t, region_status, status_of};
-use super::write::applied;
+use super::write::not_applied;
 use crate::error::{Error, ErrorKind, Result};
 use crate::region::{BatchOutcome, CommitInfo, Comparison, Mutation, Mutations, Op, OpResult, OpStatus};
 use std::ffi::c_void;
@@ -159,13 +159,12 @@ struct Results<'a> {
     base: *mut region_op_result_t,
     n: usize,
     size: usize,
-    first_unmet: usize,
 }
 
 impl<'a> Results<'a> {
     /// Checks it, and says of every element that it was not run: true until the core says otherwise.
     fn new(caller: Caller<'a>, base: *mut region_op_result_t, n: usize, size: usize) -> Result<Self> {
-        let mut results = Self { caller, base, n, size, first_unmet: usize::MAX };
+        let results = Self { caller, base, n, size };
         if !base.is_null() && n > 0 {
             // Checks the size and the length.
             Elements::new(caller, base.cast_const(), n, size, RESULT_BYTES_FIRST, "results")?;
@@ -175,13 +174,10 @@ impl<'a> Results<'a> {
         }
         Ok(results)
     }
-    fn set(&mut self, i: usize, r: OpResult) {
+    fn set(&self, i: usize, r: OpResult) {
         let status = match r.status {
             OpStatus::Applied => 0,
-            OpStatus::NotApplied => {
-                self.first_unmet = self.first_unmet.min(i);
-                code::REGION_NOT_APPLIED as i32
-            }
+            OpStatus::NotApplied => code::REGION_NOT_APPLIED as i32,
             OpStatus::Failed(kind) => status_of(kind) as i32,
         };
         if self.base.is_null() || i >= self.n {
@@ -194,7 +190,7 @@ impl<'a> Results<'a> {
         }
     }
     /// An error that names an element before the core was asked: it is that element's status.
-    fn refuse(&mut self, e: Error) -> Error {
+    fn refuse(&self, e: Error) -> Error {
         if let Ok(i) = usize::try_from(e.op_index()) {
             self.set(i, OpResult { status: OpStatus::Failed(e.kind()), flags: 0, value: 0 });
         }
@@ -203,13 +199,10 @@ impl<'a> Results<'a> {
     fn finish(&self, outcome: BatchOutcome) -> Answer {
         match outcome {
             BatchOutcome::Done => Ok(Outcome::OK),
-            BatchOutcome::NotApplied => {
-                let op_index = if self.first_unmet == usize::MAX { u64::MAX } else { self.first_unmet as u64 };
-                Ok(Outcome { op_index, ..applied(false) })
-            }
-            BatchOutcome::Partial { first, error } => {
+            BatchOutcome::NotApplied { first } => Ok(not_applied(first)),
+            BatchOutcome::Partial { first, applied, failed, error } => {
                 let name = region_status_text(error.kind());
-                let text = format!("some groups were applied; element {first} failed first: {name}: {}", error.message());
+                let text = format!("{applied} operations were applied, {failed} not; the first failure: {name}: {}", error.message());
                 Err(Error::new(ErrorKind::Partial, text)
                     .at_op(first as u64)
                     .with_commit(error.commit_seq())
@@ -247,7 +240,7 @@ pub unsafe extern "C" fn region_increment_packed(
                 let incs = PackedIncrements::parse(bytes, n, notes);
                 // An n that the buffer cannot hold says nothing about the length of results.
                 let known = if n <= bytes.len() / 16 { n } else { 0 };
-                let mut results = Results::new(c, results, known, result_size)?;
+                let results = Results::new(c, results, known, result_size)?;
                 let incs = incs.map_err(|e| results.refuse(e))?;
                 let mut info = CommitInfo::default();
                 let outcome = open.region.increment_many(&incs, &write.options, &mut info, &mut |i, r| results.set(i, r))?;
@@ -309,7 +302,7 @@ pub unsafe extern "C" fn region_batch_mutate(
         guard::on::<Open>("region_batch_mutate", r, err, |open, c| {
             let write = Write::given(c, opts)?;
             let ops = Array(Elements::new(c, ops, n, op_size, MUTATION_BYTES_FIRST, "ops")?);
-            let mut results = Results::new(c, results, n, result_size)?;
+            let results = Results::new(c, results, n, result_size)?;
             for i in 0..n {
                 if let Err(e) = ops.try_get(i) {
                     return Err(results.refuse(e.context(format_args!("ops[{i}]")).at_op(i as u64)));
@@ -341,7 +334,7 @@ pub unsafe extern "C" fn region_batch_mutate_packed(
             with_notes(|notes| {
                 let ops = PackedOps::parse(bytes, n, notes);
                 let known = if n <= bytes.len() / 40 { n } else { 0 };
-                let mut results = Results::new(c, results, known, result_size)?;
+                let results = Results::new(c, results, known, result_size)?;
                 let ops = ops.map_err(|e| results.refuse(e))?;
                 run(open, &ops, &write, results)
             })
@@ -349,7 +342,7 @@ pub unsafe extern "C" fn region_batch_mutate_packed(
     }
 }
 
-fn run(open: &Open, ops: &dyn Mutations, write: &Write<'_>, mut results: Results<'_>) -> Answer {
+fn run(open: &Open, ops: &dyn Mutations, write: &Write<'_>, results: Results<'_>) -> Answer {
     let mut info = CommitInfo::default();
     let outcome = open.region.batch(ops, &write.options, &mut info, &mut |i, r| results.set(i, r))?;
     write.tell(&info)?;

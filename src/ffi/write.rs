@@ -64,13 +64,14 @@ pub unsafe extern "C" fn region_increment(
             let counted = open.region.increment(row, family, qual, delta, &write.options, &mut info)?;
             write.tell(&info)?;
             c.write(value, counted.value);
-            Ok(applied(counted.applied))
+            Ok(if counted.applied { Outcome::OK } else { Outcome::of(code::REGION_NOT_APPLIED) })
         })
     }
 }
 
-pub(super) fn applied(yes: bool) -> Outcome {
-    if yes { Outcome::OK } else { Outcome::of(code::REGION_NOT_APPLIED) }
+/// A check or bound was not met: that of this element.
+pub(super) fn not_applied(op_index: usize) -> Outcome {
+    Outcome { op_index: op_index as u64, ..Outcome::of(code::REGION_NOT_APPLIED) }
 }
 
 /// Columns of `region_increment_row`, checked before.
@@ -122,14 +123,14 @@ pub unsafe extern "C" fn region_increment_row(
             let mut told: smallvec::SmallVec<[i64; 16]> = smallvec::SmallVec::new();
             told.try_reserve(n).map_err(|_| Error::new(ErrorKind::NoMem, format!("no memory for {n} values")))?;
             told.resize(n, 0);
-            let all = open.region.increment_row(row, &columns, &write.options, &mut info, &mut told)?;
+            let unmet = open.region.increment_row(row, &columns, &write.options, &mut info, &mut told)?;
             write.tell(&info)?;
             if !values.is_null() {
                 for (i, value) in told.iter().enumerate() {
                     c.write(values.wrapping_add(i), *value);
                 }
             }
-            Ok(applied(all))
+            Ok(unmet.map_or(Outcome::OK, not_applied))
         })
     }
 }

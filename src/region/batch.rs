@@ -2,7 +2,9 @@
 //!
 //! Consecutive operations of one row form a *group*: one atomic row change, in the order given. Groups are committed in *runs* of up to 256 different
 //! rows: one set of locks, one commit, one record. A plain run waits for a row only while it holds none, otherwise it ends before that row, so no order of rows
-//! can deadlock. With ATOMIC the whole call is one run, its rows locked in the order of their hashes. The call waits for durability once, at its end.
+//! can deadlock. With ATOMIC the whole call is one run: its rows are locked in the order of their hashes, which differs from open to open, but what is
+//! reported is decided in the order of the call: by the first element that fails, or whose check or bound is not met. The call waits for durability once, at
+//! its end.
 
 use super::Inner;
 use super::admission::{WriteTerms, show};
@@ -15,11 +17,11 @@ use crate::commit::{Committed, Refusal, commit, wait_for_durable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hooks::{self, Point};
 use crate::ids::RowHash;
-use crate::memstore::RowRef;
 use crate::options::{Durability, WriteOptions};
 use crate::rowlock::{LockScratch, RowLocks};
 use crate::stats::CallKind;
 use crate::wal::RecordBuffer;
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// Where results go: index and result, possibly more than once per index; the last one counts.
@@ -30,11 +32,13 @@ const RUN_BYTES: usize = 1 << 20;
 const SEEN: usize = 1024;
 
 /// A group of the current run.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Group {
     pub ops: Range<usize>,
     pub hash: RowHash,
     pub outcome: Outcome,
+    /// Checks that held and that did not, in the last attempt.
+    pub checks: [u64; 2],
 }
 
 /// Lists that a thread keeps between batches.
@@ -59,8 +63,12 @@ fn recycle<A, B>(mut list: Vec<A>) -> Vec<B> {
 struct Tally {
     applied: usize,
     not_applied: usize,
+    /// The first element whose check or bound was not met.
+    first_unmet: Option<usize>,
     failed: usize,
     first_failure: Option<Error>,
+    /// Checks that held and that did not, each counted once, however often its run was tried.
+    checks: [u64; 2],
     highest: Option<Committed>,
 }
 
@@ -69,6 +77,31 @@ impl Tally {
         self.failed += count;
         if self.first_failure.as_ref().is_none_or(|f| (index as u64) < f.op_index()) {
             self.first_failure = Some(error.at_op(index as u64));
+        }
+    }
+    fn unmet(&mut self, index: usize, count: usize) {
+        self.not_applied += count;
+        self.first_unmet = Some(self.first_unmet.map_or(index, |first| first.min(index)));
+    }
+    fn count_checks(&mut self, group: &Group) {
+        for (sum, n) in self.checks.iter_mut().zip(group.checks) {
+            *sum += n;
+        }
+    }
+}
+
+/// What keeps an atomic call from being applied.
+enum Obstacle {
+    /// An element failed.
+    Failed(usize, Error),
+    /// A check or bound was not met.
+    Unmet(usize),
+}
+
+impl Obstacle {
+    fn index(&self) -> usize {
+        match self {
+            Self::Failed(index, _) | Self::Unmet(index) => *index,
         }
     }
 }
@@ -101,6 +134,7 @@ impl Inner {
                 self.run(ops, atomic, &rules, &mut terms, batch, record, thread, info, &mut tally, results);
             }
             call.counts(tally.applied as u64);
+            self.lifecycle.calls.checked(thread, tally.checks);
             let outcome = self.conclude(&mut tally, atomic, &mut terms, info);
             drop(call);
             self.seal_if_due();
@@ -139,7 +173,7 @@ impl Inner {
                     let status = if i == at { OpStatus::Failed(e.kind()) } else { OpStatus::Failed(ErrorKind::NotRun) };
                     results(i, OpResult { status, flags: 0, value: 0 });
                 }
-                tally.fail(at, e, end - at);
+                tally.fail(at, e.context(format_args!("operation {at}")), end - at);
                 at = end;
                 if atomic {
                     break;
@@ -156,8 +190,11 @@ impl Inner {
                 is_seen(&mut batch.seen, hash);
             }
             bytes += size;
-            batch.groups.push(Group { ops: at..end, hash, outcome: Outcome::Open });
+            batch.groups.push(Group { ops: at..end, hash, outcome: Outcome::Open, checks: [0; 2] });
             at = end;
+        }
+        if atomic {
+            gather_rows(ops, &mut batch.groups);
         }
         at
     }
@@ -273,46 +310,9 @@ impl Inner {
         let mut rows: Vec<RowChange<'_, '_>> = recycle(std::mem::take(&mut batch.rows));
         let mut cells: Vec<CellChange<'_, '_>> = recycle(std::mem::take(&mut batch.cells));
         let groups = batch.groups.get_mut(range).unwrap_or_default();
-        if atomic {
-            // All changes of a row stand together; the order of one row's operations stays.
-            groups.sort_by(|a, b| a.hash.cmp(&b.hash).then_with(|| ops.get(a.ops.start).row.cmp(ops.get(b.ops.start).row)));
-        }
-        let mut eval = Eval { inner: self, view, ops, rules, cells: &mut cells, group_start: 0, index: ColumnMap::default(), thread };
-        let mut error = None;
-        for group in groups.iter_mut() {
-            // Failed in an attempt before this one, and told so.
-            if matches!(group.outcome, Outcome::Counted) {
-                continue;
-            }
-            let row = ops.get(group.ops.start).row;
-            // With ATOMIC a later group of the same row continues its change.
-            let continues = atomic && rows.last().is_some_and(|r: &RowChange<'_, '_>| r.row == row);
-            let start = if continues { rows.last().map_or(0, |r| r.cells.start) } else { eval.cells.len() };
-            eval.group_start = start;
-            let (outcome, found): (_, Option<RowRef<'_>>) = eval.group(group, row, results);
-            if let Outcome::Failed(index, e) = outcome {
-                if atomic {
-                    error = Some((index, e));
-                    group.outcome = Outcome::Open;
-                    break;
-                }
-                tally.fail(index, e, group.ops.len());
-                group.outcome = Outcome::Counted;
-                continue;
-            }
-            group.outcome = outcome;
-            if atomic && matches!(group.outcome, Outcome::NotApplied) {
-                break;
-            }
-            let end = eval.cells.len();
-            match rows.last_mut().filter(|_| continues) {
-                Some(last) => last.cells.end = end,
-                None if end > start => rows.push(RowChange { hash: group.hash, row, cells: start..end, found }),
-                None => {}
-            }
-        }
-        let refused = atomic && (error.is_some() || groups.iter().any(|g| matches!(g.outcome, Outcome::NotApplied)));
-        let committed = if refused || cells.is_empty() {
+        let mut eval = Eval { inner: self, view, ops, rules, cells: &mut cells, group_start: 0, index: ColumnMap::default() };
+        let obstacle = evaluate(&mut eval, groups, atomic, &mut rows, tally, results);
+        let committed = if obstacle.is_some() || cells.is_empty() {
             None
         } else {
             let committed = commit(state, record, &mut locks, &slot, view, &mut rows, &mut cells, terms.durability, thread);
@@ -334,7 +334,7 @@ impl Inner {
         batch.locks = locks.into_scratch();
         let Some(committed) = committed else {
             self.wait_for_pending(pending, terms).map_err(Refusal::Fatal)?;
-            report(&mut batch.groups, refused, error, ops.len(), tally, results);
+            report(&mut batch.groups, obstacle, ops.len(), tally, results);
             return Ok(());
         };
         info.timestamp = committed.tick.0;
@@ -344,7 +344,7 @@ impl Inner {
         if committed.unlogged {
             self.note_unlogged(&committed);
         }
-        report(&mut batch.groups, false, None, ops.len(), tally, results);
+        report(&mut batch.groups, None, ops.len(), tally, results);
         Ok(())
     }
 
@@ -366,22 +366,82 @@ impl Inner {
             info.flags |= CommitInfo::DURABLE;
         }
         match tally.first_failure.take() {
-            None if tally.not_applied > 0 => Ok(BatchOutcome::NotApplied),
-            None => Ok(BatchOutcome::Done),
+            None => Ok(tally.first_unmet.map_or(BatchOutcome::Done, |first| BatchOutcome::NotApplied { first })),
             Some(e) if tally.applied == 0 => Err(e),
             Some(e) => {
-                let first = e.op_index() as usize;
-                let (applied, failed) = (tally.applied, tally.failed);
+                // The call as a whole may not be repeated: what was applied would count twice.
                 Ok(BatchOutcome::Partial {
-                    first,
-                    error: e
-                        .context(format!("{applied} operations were applied, {failed} failed; the first failure is operation {first}"))
-                        // The call as a whole may not be repeated: what was applied would count twice.
-                        .retryable(false),
+                    first: e.op_index() as usize,
+                    applied: tally.applied,
+                    failed: tally.failed,
+                    error: e.retryable(false),
                 })
             }
         }
     }
+}
+
+/// Puts the groups of one row together, where its first one stands: all changes of a row are one change of the record. Else the order stays the call's.
+fn gather_rows(ops: &dyn Mutations, groups: &mut [Group]) {
+    // Where each row stands first; rows of one hash are told apart by their bytes.
+    let mut first: HashMap<(u64, &[u8]), usize, foldhash::fast::RandomState> = HashMap::default();
+    let mut comes_back = false;
+    for group in groups.iter() {
+        let at = *first.entry((group.hash.0, ops.get(group.ops.start).row)).or_insert(group.ops.start);
+        comes_back |= at != group.ops.start;
+    }
+    if comes_back {
+        groups.sort_by_key(|g| (first.get(&(g.hash.0, ops.get(g.ops.start).row)).copied(), g.ops.start));
+    }
+}
+
+/// Evaluates the groups that are not counted yet. `rows` and the cells of `eval` then hold what changes; an answer, with ATOMIC only, says that nothing may.
+fn evaluate<'a, 'v>(
+    eval: &mut Eval<'_, 'a, 'v>,
+    groups: &mut [Group],
+    atomic: bool,
+    rows: &mut Vec<RowChange<'a, 'v>>,
+    tally: &mut Tally,
+    results: Results<'_>,
+) -> Option<Obstacle> {
+    let mut obstacle: Option<Obstacle> = None;
+    // Counted: failed in an attempt before this one, and told so.
+    for group in groups.iter_mut().filter(|g| !matches!(g.outcome, Outcome::Counted)) {
+        // The groups of a row stand together, so one may be met that stands before an obstacle in the call: then it may hold the first.
+        if obstacle.as_ref().is_some_and(|o| o.index() < group.ops.start) {
+            continue;
+        }
+        let row = eval.ops.get(group.ops.start).row;
+        // With ATOMIC a later group of the same row continues its change.
+        let continues = atomic && rows.last().is_some_and(|r| r.row == row);
+        let start = if continues { rows.last().map_or(0, |r| r.cells.start) } else { eval.cells.len() };
+        eval.group_start = start;
+        let (outcome, found) = eval.group(group, row, results);
+        match outcome {
+            Err((index, e)) if atomic => {
+                obstacle = Some(Obstacle::Failed(index, e));
+                continue;
+            }
+            Err((index, e)) => {
+                tally.fail(index, e, group.ops.len());
+                tally.count_checks(group);
+                group.outcome = Outcome::Counted;
+                continue;
+            }
+            Ok(outcome) => group.outcome = outcome,
+        }
+        if let (true, Outcome::NotApplied(index)) = (atomic, group.outcome) {
+            obstacle = Some(Obstacle::Unmet(index));
+            continue;
+        }
+        let end = eval.cells.len();
+        match rows.last_mut().filter(|_| continues) {
+            Some(last) => last.cells.end = end,
+            None if end > start => rows.push(RowChange { hash: group.hash, row, cells: start..end, found }),
+            None => {}
+        }
+    }
+    obstacle
 }
 
 /// True if the hash was in the set already; puts it there.
@@ -421,33 +481,35 @@ fn fail_groups(groups: &mut [Group], e: Error, tally: &mut Tally, results: Resul
 }
 
 /// Writes down how the groups of a run ended that are not counted yet.
-fn report(groups: &mut [Group], refused: bool, error: Option<(usize, Error)>, n: usize, tally: &mut Tally, results: Results<'_>) {
-    if let Some((index, e)) = error {
-        for i in 0..n {
-            let status = if i == index { OpStatus::Failed(e.kind()) } else { OpStatus::Failed(ErrorKind::NotRun) };
-            results(i, OpResult { status, flags: 0, value: 0 });
+fn report(groups: &mut [Group], obstacle: Option<Obstacle>, n: usize, tally: &mut Tally, results: Results<'_>) {
+    // Behind an obstacle nothing counts as looked at, though a row's groups are looked at together.
+    let last = obstacle.as_ref().map_or(usize::MAX, Obstacle::index);
+    let open = |g: &&mut Group| !matches!(g.outcome, Outcome::Counted | Outcome::Open) || last != usize::MAX;
+    for group in groups.iter_mut().filter(open) {
+        if group.ops.start <= last {
+            tally.count_checks(group);
         }
-        tally.fail(index, e, n);
-        groups.iter_mut().for_each(|g| g.outcome = Outcome::Counted);
-        return;
-    }
-    for group in groups.iter_mut() {
-        match group.outcome {
-            Outcome::Applied | Outcome::NotApplied | Outcome::Open if refused => {
-                // One check of an atomic call was not met: nothing of it happened. The group that says so has its values already.
-                if !matches!(group.outcome, Outcome::NotApplied) {
-                    for i in group.ops.clone() {
-                        results(i, OpResult { status: OpStatus::NotApplied, flags: 0, value: 0 });
-                    }
-                }
-                tally.not_applied += group.ops.len();
+        match (&obstacle, group.outcome) {
+            // Nothing of the call happened. The group that says so has its values already.
+            (Some(Obstacle::Unmet(index)), _) if !group.ops.contains(index) => {
+                group.ops.clone().for_each(|i| results(i, OpResult { status: OpStatus::NotApplied, flags: 0, value: 0 }));
             }
-            Outcome::Applied => tally.applied += group.ops.len(),
-            Outcome::NotApplied => tally.not_applied += group.ops.len(),
-            Outcome::Counted | Outcome::Open => continue,
-            Outcome::Failed(..) => {}
+            (None, Outcome::Applied) => tally.applied += group.ops.len(),
+            (None, Outcome::NotApplied(index)) => tally.unmet(index, group.ops.len()),
+            _ => {}
         }
         group.outcome = Outcome::Counted;
+    }
+    match obstacle {
+        Some(Obstacle::Failed(index, e)) => {
+            for i in 0..n {
+                let status = if i == index { OpStatus::Failed(e.kind()) } else { OpStatus::Failed(ErrorKind::NotRun) };
+                results(i, OpResult { status, flags: 0, value: 0 });
+            }
+            tally.fail(index, e, n);
+        }
+        Some(Obstacle::Unmet(index)) => tally.unmet(index, n),
+        None => {}
     }
 }
 

@@ -166,6 +166,23 @@ pub enum Op {
     },
 }
 
+impl Op {
+    /// As the C interface calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Put => "REGION_OP_PUT",
+            Self::Delete => "REGION_OP_DELETE",
+            Self::DeleteVersion => "REGION_OP_DELETE_VERSION",
+            Self::DeleteFamily => "REGION_OP_DELETE_FAMILY",
+            Self::DeleteRow => "REGION_OP_DELETE_ROW",
+            Self::Append => "REGION_OP_APPEND",
+            Self::Increment => "REGION_OP_INCREMENT",
+            Self::DeleteFamilyVersion => "REGION_OP_DELETE_FAMILY_VERSION",
+            Self::Check { .. } => "REGION_OP_CHECK",
+        }
+    }
+}
+
 /// One element of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Mutation<'a> {
@@ -232,11 +249,18 @@ pub enum BatchOutcome {
     /// Every element applied.
     Done,
     /// None failed; at least one check or bound was not met, its group changed nothing.
-    NotApplied,
+    NotApplied {
+        /// The first element whose check or bound was not met.
+        first: usize,
+    },
     /// Some groups applied, some failed.
     Partial {
         /// The first element that failed.
         first: usize,
+        /// Elements that were applied.
+        applied: usize,
+        /// Elements that were not, since they or their groups failed.
+        failed: usize,
         /// Its reason. `is_retryable` speaks of the whole call: true only where a repeated call cannot count twice.
         error: Error,
     },

@@ -16,31 +16,21 @@ use crate::read::newest::{ColumnName, Found, Lookup, newest};
 use crate::store::view::View;
 use std::collections::HashMap;
 
-/// How a group ended.
-#[derive(Debug)]
+/// How a group ended, unless an operation of it failed.
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Outcome {
     /// Not evaluated yet.
     Open,
     /// Its cells are in the commit (or it changed nothing and only read).
     Applied,
-    /// A check or bound was not met; it adds no cells.
-    NotApplied,
-    /// An operation failed.
-    Failed(usize, Error),
+    /// This operation's check or bound was not met; the group adds no cells.
+    NotApplied(usize),
     /// Its results are written and counted.
     Counted,
 }
 
-impl Clone for Outcome {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Applied => Self::Applied,
-            Self::NotApplied => Self::NotApplied,
-            Self::Counted => Self::Counted,
-            Self::Open | Self::Failed(..) => Self::Open,
-        }
-    }
-}
+/// The operation that failed, and why.
+pub(super) type Failed = (usize, Error);
 
 /// What an evaluation works on.
 pub(super) struct Eval<'e, 'a, 'v> {
@@ -53,7 +43,6 @@ pub(super) struct Eval<'e, 'a, 'v> {
     pub group_start: usize,
     /// Empty until a row has many cells.
     pub index: ColumnMap<'a>,
-    pub thread: usize,
 }
 
 /// What a column holds for the next operation of the group.
@@ -66,24 +55,38 @@ enum Held<'x> {
 
 impl<'a, 'v> Eval<'_, 'a, 'v> {
     /// Evaluates `group`; its cells are appended to the commit's, or none of them.
-    pub fn group(&mut self, group: &Group, row: &'a [u8], results: Results<'_>) -> (Outcome, Option<RowRef<'v>>) {
+    pub fn group(
+        &mut self,
+        group: &mut Group,
+        row: &'a [u8],
+        results: Results<'_>,
+    ) -> (std::result::Result<Outcome, Failed>, Option<RowRef<'v>>) {
         let before = self.cells.len();
         self.index.clear();
+        group.checks = [0; 2];
         let mut found_row = None;
-        let mut outcome = Outcome::Applied;
+        let mut outcome = Ok(Outcome::Applied);
         for i in group.ops.clone() {
             let m = self.ops.get(i);
-            match self.operation(i, &m, group.hash, row, &mut found_row) {
-                Ok((true, value)) => results(i, OpResult { status: OpStatus::Applied, flags: 0, value }),
-                Ok((false, _)) => outcome = Outcome::NotApplied,
-                Err(e) => outcome = Outcome::Failed(i, e),
+            let done = self.operation(&m, group.hash, row, &mut found_row);
+            if let (Op::Check { .. }, Ok((holds, _))) = (m.op, &done) {
+                let [passed, failed] = &mut group.checks;
+                *(if *holds { passed } else { failed }) += 1;
             }
-            if !matches!(outcome, Outcome::Applied) {
-                break;
+            match done {
+                Ok((true, value)) => {
+                    results(i, OpResult { status: OpStatus::Applied, flags: 0, value });
+                    continue;
+                }
+                Ok((false, _)) => outcome = Ok(Outcome::NotApplied(i)),
+                // Its text names the column already.
+                Err(e) if e.kind() == ErrorKind::NotCounter => outcome = Err((i, e.context(format_args!("operation {i}")))),
+                Err(e) => outcome = Err((i, e.context(name_op(i, &m)))),
             }
+            break;
         }
         match &outcome {
-            Outcome::NotApplied => {
+            Ok(Outcome::NotApplied(_)) => {
                 self.cells.truncate(before);
                 for i in group.ops.clone() {
                     let m = self.ops.get(i);
@@ -91,14 +94,14 @@ impl<'a, 'v> Eval<'_, 'a, 'v> {
                     results(i, OpResult { status: OpStatus::NotApplied, flags: 0, value });
                 }
             }
-            Outcome::Failed(index, e) => {
+            Err((index, e)) => {
                 self.cells.truncate(before);
                 for i in group.ops.clone() {
                     let status = if i == *index { OpStatus::Failed(e.kind()) } else { OpStatus::Failed(ErrorKind::NotRun) };
                     results(i, OpResult { status, flags: 0, value: 0 });
                 }
             }
-            _ => {}
+            Ok(_) => {}
         }
         (outcome, found_row)
     }
@@ -106,7 +109,6 @@ impl<'a, 'v> Eval<'_, 'a, 'v> {
     /// One operation: whether it applies, and its value.
     fn operation(
         &mut self,
-        index: usize,
         m: &Mutation<'a>,
         hash: RowHash,
         row: &'a [u8],
@@ -114,18 +116,14 @@ impl<'a, 'v> Eval<'_, 'a, 'v> {
     ) -> Result<(bool, i64)> {
         if m.op == Op::DeleteRow {
             // Before its family is looked up: it has none.
-            return Err(not_offered(index, m));
+            return Err(not_offered(m));
         }
         let family = FamilyId(m.family);
-        let Some(settings) = self.view.family(family) else { return Err(no_family(family).context(name_op(index, m))) };
+        let Some(settings) = self.view.family(family) else { return Err(no_family(family)) };
         let max_versions = settings.max_versions;
         self.inner.check_qualifier(m.qual)?;
         if m.timestamp != 0 {
-            return crate::fail!(
-                Unsupported,
-                "explicit timestamps are not offered by this version; leave timestamp 0 ({})",
-                name_op(index, m)
-            );
+            return crate::fail!(Unsupported, "explicit timestamps are not offered by this version; leave timestamp 0");
         }
         let pending = self.pending(m);
         match m.op {
@@ -152,7 +150,7 @@ impl<'a, 'v> Eval<'_, 'a, 'v> {
                     Held::Counter(n) => Some(n),
                     Held::Bytes(b) => {
                         let found = Found { seq: 0, ts: 0, value: VersionValue::Bytes(b) };
-                        Some(counter_of(&found, row, m.qual).map_err(|e| e.context(format!("operation {index}")))?)
+                        Some(counter_of(&found, row, m.qual)?)
                     }
                 };
                 let sum = self.rules.apply(current, m.delta)?;
@@ -187,10 +185,9 @@ impl<'a, 'v> Eval<'_, 'a, 'v> {
                         Held::Bytes(b) => check.holds_bytes(Some(b), m.value),
                     }
                 };
-                self.inner.lifecycle.calls.checked(self.thread, holds);
                 Ok((holds, if holds { counter } else { 0 }))
             }
-            _ => Err(not_offered(index, m)),
+            _ => Err(not_offered(m)),
         }
     }
 
@@ -285,6 +282,6 @@ const LOOKED_THROUGH: usize = 16;
 /// Cells of the current row by column.
 pub(super) type ColumnMap<'a> = HashMap<(u32, &'a [u8]), Pending, foldhash::fast::RandomState>;
 
-fn not_offered(index: usize, m: &Mutation<'_>) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("{} is of kind {:?}, which this version does not offer", name_op(index, m), m.op))
+fn not_offered(m: &Mutation<'_>) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("{} is not offered by this version", m.op.name()))
 }

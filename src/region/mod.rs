@@ -190,7 +190,7 @@ impl Region {
     ) -> Result<Counted> {
         self.inner.increment(row, family, qualifier, delta, o, info)
     }
-    /// Adds to counters of one row, all or none. `values` gets the results in the order given; false: a bound was not met.
+    /// Adds to counters of one row, all or none. `values` gets the results in the order given. Some: a bound of this column was not met, nothing changed.
     pub fn increment_row(
         &self,
         row: &[u8],
@@ -198,7 +198,7 @@ impl Region {
         o: &WriteOptions,
         info: &mut CommitInfo,
         values: &mut [i64],
-    ) -> Result<bool> {
+    ) -> Result<Option<usize>> {
         let mut keep = |i: usize, r: OpResult| {
             if let Some(value) = values.get_mut(i) {
                 *value = r.value;
@@ -206,8 +206,8 @@ impl Region {
         };
         // One row is one group, and a group is applied whole or not at all.
         match self.inner.batch(CallKind::Increment, &OfRow { row, columns }, o, info, &mut keep)? {
-            BatchOutcome::Done => Ok(true),
-            BatchOutcome::NotApplied => Ok(false),
+            BatchOutcome::Done => Ok(None),
+            BatchOutcome::NotApplied { first } => Ok(Some(first)),
             BatchOutcome::Partial { error, .. } => Err(error),
         }
     }

@@ -29,7 +29,8 @@ impl Inner {
         if op != Op::Delete {
             return fail!(
                 Unsupported,
-                "a delete of kind {op:?} is not offered by this version; REGION_OP_DELETE deletes all versions of a column"
+                "{} is not offered by this version; REGION_OP_DELETE deletes all versions of a column",
+                op.name()
             );
         }
         self.write_one(row, family, qualifier, Write::Marker { kind: CellType::Delete, timestamp: 0 }, o, info)

@@ -114,7 +114,7 @@ fn a_partial_batch_is_not_retryable() {
     let held = rig.hold(region::hooks::Point::RowLocked, |r| inc(r, b"held", b"n", 1));
     let o = within(1, at(Durability::SyncWal));
     let (outcome, results, _) = batch(&rig.region, vec![op_inc(b"free", b"n", 1), op_inc(b"held", b"n", 1)], &o);
-    let Ok(BatchOutcome::Partial { first, error }) = outcome else { panic!("{outcome:?}") };
+    let Ok(BatchOutcome::Partial { first, error, .. }) = outcome else { panic!("{outcome:?}") };
     assert_eq!((first, error.is_retryable()), (1, false), "{error}");
     assert!(results[1].unwrap().flags & region::region::OpResult::RETRYABLE != 0);
     held.release();

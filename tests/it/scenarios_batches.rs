@@ -1,11 +1,12 @@
 //! Scenarios BAT-*, at the level of the region. Each is named by its id.
 
 use crate::rig::*;
+use region::clock::{ClockUnit, ManualClock};
 use region::env::fault::Op as EnvOp;
 use region::error::ErrorKind;
 use region::hooks::Point;
 use region::options::{Durability, RegionOptions, WriteOptions};
-use region::region::{BatchOutcome, OpStatus, Region};
+use region::region::{BatchOutcome, Comparison, OpStatus, Region};
 
 /// Ten valid puts, one sync. Then with one of an unknown family: it alone fails, one more sync.
 #[test]
@@ -149,4 +150,72 @@ fn bat_16() {
             });
         }
     });
+}
+
+/// What an atomic call reports is the first element of the call that fails or is not met, whatever order its rows are locked in.
+#[test]
+fn an_atomic_call_reports_its_first_obstacle_in_call_order() {
+    let rig = Rig::new("");
+    let r = &rig.region;
+    let rows: Vec<Vec<u8>> = (0..40).map(|i| format!("row {i}").into_bytes()).collect();
+    for row in &rows {
+        put(r, row, b"text", b"abc");
+    }
+    let atomic = flags(WriteOptions::ATOMIC);
+    let good = |i: usize| op_inc(&rows[i], b"n", 1);
+    let bad = |i: usize| op_inc(&rows[i], b"text", 1);
+    let unmet = |i: usize| op_check(&rows[i], b"n", Comparison::Exists, b"");
+    for from in 0..rows.len() {
+        // Good ones, then only failing ones.
+        let ops = (0..rows.len()).map(|i| if i < from { good(i) } else { bad(i) }).collect();
+        let (outcome, results, _) = batch(r, ops, &atomic);
+        let e = outcome.unwrap_err();
+        assert_eq!((e.kind(), e.op_index()), (ErrorKind::NotCounter, from as u64), "{e}");
+        for (i, result) in results.iter().enumerate() {
+            let expected = if i == from { ErrorKind::NotCounter } else { ErrorKind::NotRun };
+            assert_eq!(result.unwrap().status, OpStatus::Failed(expected), "{i} of {from}");
+        }
+        // The same with checks that are not met, and a failure behind the first of them: what an unmet check guards is not looked at.
+        let checks = r.stats().unwrap().checks_failed;
+        let mut ops: Vec<_> = (0..rows.len()).map(|i| if i < from { good(i) } else { unmet(i) }).collect();
+        ops.push(bad(0));
+        let (outcome, results, _) = batch(r, ops, &atomic);
+        assert!(matches!(outcome, Ok(BatchOutcome::NotApplied { first }) if first == from), "{outcome:?}");
+        assert!(results.iter().all(|r| r.unwrap().status == OpStatus::NotApplied));
+        assert_eq!(r.stats().unwrap().checks_failed, checks + 1);
+    }
+    // Rows that come back: all changes of one are made together, and still it is the call's order that counts.
+    for (a, b) in (0..rows.len()).zip(1..rows.len()) {
+        let (outcome, _, _) = batch(r, vec![good(a), bad(b), bad(a), unmet(b)], &atomic);
+        assert_eq!(outcome.unwrap_err().op_index(), 1, "{a} {b}");
+        let (outcome, results, _) = batch(r, vec![good(a), unmet(b), good(b), bad(a), bad(b)], &atomic);
+        assert!(matches!(outcome, Ok(BatchOutcome::NotApplied { first: 1 })), "{outcome:?}");
+        assert!(results.iter().all(|r| r.unwrap().status == OpStatus::NotApplied));
+    }
+    assert!(rows.iter().all(|row| counter(r, row, b"n").is_none()));
+}
+
+/// A run that has to be tried again, here for its tick, evaluates its checks again and counts them once.
+#[test]
+fn a_check_counts_once_however_often_its_run_is_tried() {
+    let rig = Rig::with_clock("tick_policy=wait", ManualClock::new(10_000_000_000_000, ClockUnit::Millis));
+    let (r, clock) = (&rig.region, rig.clock.as_ref().unwrap());
+    // With ATOMIC a check that is not met leaves nothing to commit, hence nothing to wait for.
+    for (second, o, counts) in [(b"s", WriteOptions::DEFAULT, (1, 1)), (b"r", flags(WriteOptions::ATOMIC), (3, 1))] {
+        clock.advance(1);
+        inc(r, b"r", b"n", 1);
+        let call = rig.spawn(move |r| {
+            let ops = vec![op_check(b"r", b"n", Comparison::Exists, b""), op_inc(b"r", b"n", 1), op_check(second, b"n", Comparison::Exists, b"")];
+            batch(r, ops, &within(LONG.micros(), o)).0
+        });
+        // Whoever waits has evaluated its run. The clock may also stand for so long that nobody waits: then it is tried once.
+        let waits = r.stats().unwrap().clock_waits;
+        while r.stats().unwrap().clock_waits == waits && !call.is_finished() {
+            std::thread::yield_now();
+        }
+        clock.advance(1);
+        call.join().unwrap().unwrap();
+        let stats = r.stats().unwrap();
+        assert_eq!((stats.checks_passed, stats.checks_failed), counts, "{o:?}");
+    }
 }

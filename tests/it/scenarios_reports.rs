@@ -60,7 +60,7 @@ fn bug_03() {
         assert_eq!(second.join().unwrap(), 11);
         let third =
             batch(r, vec![op_check_counter(b"r", b"x", Comparison::Equal, 10), op_put(b"r", b"x", b"99")], &WriteOptions::DEFAULT).0;
-        assert!(matches!(third, Ok(BatchOutcome::NotApplied)), "{third:?}");
+        assert!(matches!(third, Ok(BatchOutcome::NotApplied { .. })), "{third:?}");
         first.release().unwrap();
     }
 }

@@ -151,7 +151,7 @@ impl IncrementColumns for Columns<'_> {
 pub fn inc_row(r: &Region, row: &[u8], columns: &[(&[u8], i64)]) -> Vec<i64> {
     let mut values = vec![0; columns.len()];
     let o = WriteOptions::DEFAULT;
-    assert!(r.increment_row(row, &Columns(columns.to_vec()), &o, &mut CommitInfo::default(), &mut values).unwrap());
+    assert!(r.increment_row(row, &Columns(columns.to_vec()), &o, &mut CommitInfo::default(), &mut values).unwrap().is_none());
     values
 }
 

@@ -97,7 +97,7 @@ fn write(r: &Region, expected: &Expected, t: u64, calls: u64, seed: u64) {
                         assert_eq!(results[1].unwrap().value, seen + 1);
                         expected.swapped.fetch_add(1, Relaxed);
                     }
-                    other => assert!(matches!(other, BatchOutcome::NotApplied), "{other:?}"),
+                    other => assert!(matches!(other, BatchOutcome::NotApplied { .. }), "{other:?}"),
                 }
             }
             8 => {

@@ -179,7 +179,7 @@ fn p_v5_other_rows_do_not_wait() {
     assert_eq!(counter(r, &free, b"n"), Some(5));
     put_with(r, &free, b"v", b"v", &o).unwrap();
     let failed_check = batch(r, vec![op_check(&free, b"v", Comparison::Equal, b"w")], &o).0;
-    assert!(matches!(failed_check, Ok(BatchOutcome::NotApplied)), "{failed_check:?}");
+    assert!(matches!(failed_check, Ok(BatchOutcome::NotApplied { .. })), "{failed_check:?}");
     gate.open();
     writer.join().unwrap().unwrap();
 }
