@@ -6,7 +6,7 @@
 //!
 //! Order (numbers as in docs/commit-path.md):
 //!   4 tick and level · 5 memory, empty index entries, encode · 6 committing, room · 7 number and record · 8 apply · 9 mark
-//! The caller frees the slot and unlocks the rows (10) right after, then waits for durability if the level asks for it (11).
+//! The caller of a call with a nonce reserved its entries before and fills them now; then it frees the slot and unlocks the rows (10), then waits for durability if the level asks for it (11).
 //!
 //! Invariants: nothing of a commit leaves its row locks before its record is whole in the log (I2). From the append to the mark a commit waits
 //! for nothing, takes no memory, no lock but a try_lock that was done before, no latch, and calls nobody (I4). The newest complete version of
@@ -60,11 +60,14 @@ pub enum Refusal {
     Memory(usize),
     /// The log has no prepared room for a record of this many bytes.
     LogSpace(u32),
+    /// The table of nonces is full; the call needs this many bytes of it.
+    Nonces(u64),
     /// Not worth trying again.
     Fatal(Error),
 }
 
-/// Commits `cells` of `rows` as one atomic change. See the module for what the arguments prove and what the caller does next.
+/// Commits `cells` of `rows` as one atomic change. See the module for what the arguments prove and what the caller does next. `nonces`: what the record says of
+/// the call's nonce, if it has one.
 ///
 /// A linear sequence: longer than a function should be, so that the order can be read in one place.
 #[allow(clippy::too_many_arguments)]
@@ -78,6 +81,7 @@ pub fn commit<'v>(
     cells: &mut [CellChange<'_, 'v>],
     asked: Durability,
     thread: usize,
+    nonces: &[u8],
 ) -> std::result::Result<Committed, Refusal> {
     let Some(log) = &state.log else {
         return Err(Refusal::Fatal(Error::new(ErrorKind::ReadOnly, "the region is open read-only")));
@@ -92,7 +96,7 @@ pub fn commit<'v>(
 
     // 5. Timestamps, record, memory: all that can be refused, before the number is taken.
     let segment: &'v Segment = &view.active;
-    encode(record, segment, rows, cells, tick, if fsync { Level::Fsync } else { Level::Sync });
+    encode(record, segment, rows, cells, tick, if fsync { Level::Fsync } else { Level::Sync }, nonces);
     if record.len() > state.record_bytes_max {
         return Err(Refusal::Fatal(Error::new(
             ErrorKind::TooLarge,
@@ -182,6 +186,7 @@ fn encode(
     cells: &mut [CellChange<'_, '_>],
     tick: Tick,
     level: Level,
+    nonces: &[u8],
 ) {
     record.begin(RecordKind::Commit, level, segment.generation(), tick);
     for row in rows {
@@ -204,6 +209,9 @@ fn encode(
                 Write::Nothing => {}
             }
         }
+    }
+    if !nonces.is_empty() {
+        record.nonces(nonces);
     }
     record.finish();
 }

@@ -32,7 +32,7 @@ impl Inner {
         self.state.health.check()?;
         let durability = o.durability.unwrap_or(self.durability);
         if u64::from(o.flags) | o.timestamp | o.nonce | o.nonce_group != 0 {
-            check_options(o)?;
+            check_options(o, durability)?;
         }
         Ok((call, WriteTerms { durability, timeout: Timeout::from_micros(o.timeout_us.unwrap_or(self.write_timeout_us)), flags: o.flags }))
     }
@@ -78,6 +78,7 @@ impl Inner {
             Refusal::Fatal(e) => return Err(e),
             Refusal::Tick(tick) => return self.wait_for_next_tick(tick, timeout),
             Refusal::Memory(bytes) => self.wait_for_memory(bytes, timeout),
+            Refusal::Nonces(bytes) => self.wait_for_nonces(bytes, timeout),
             Refusal::LogSpace(needed) => match &self.state.log {
                 Some(log) => log.wait_for_log_space(needed, timeout, &|| self.lifecycle.is_closing()),
                 None => Ok(()),
@@ -122,10 +123,8 @@ impl Inner {
 }
 
 #[cold]
-fn check_options(o: &WriteOptions) -> Result<()> {
-    if o.nonce != 0 || o.nonce_group != 0 {
-        return fail!(Unsupported, "nonces are not offered by this version; leave nonce and nonce_group 0");
-    }
+fn check_options(o: &WriteOptions, durability: Durability) -> Result<()> {
+    super::once::check(o, durability)?;
     if o.timestamp > TIMESTAMP_MAX {
         return fail!(Invalid, "timestamp {} is above 2^62", o.timestamp);
     }

@@ -101,6 +101,8 @@ impl Inner {
             "end_row": String::from_utf8_lossy(&self.end_row),
             "families": families,
             "settings": settings,
+            "nonce_entries": self.state.nonces.len(),
+            "nonce_bytes": self.state.nonces.bytes(),
             "wal_io": if self.state.log.as_ref().is_some_and(|l| l.stats().mapped) { "mapped" } else { "write" },
         });
         Ok(text.to_string())

@@ -107,13 +107,7 @@ impl<'a, 'v> Eval<'_, 'a, 'v> {
     }
 
     /// One operation: whether it applies, and its value.
-    fn operation(
-        &mut self,
-        m: &Mutation<'a>,
-        hash: RowHash,
-        row: &'a [u8],
-        found_row: &mut Option<RowRef<'v>>,
-    ) -> Result<(bool, i64)> {
+    fn operation(&mut self, m: &Mutation<'a>, hash: RowHash, row: &'a [u8], found_row: &mut Option<RowRef<'v>>) -> Result<(bool, i64)> {
         if m.op == Op::DeleteRow {
             // Before its family is looked up: it has none.
             return Err(not_offered(m));

@@ -48,6 +48,9 @@ impl Inner {
         o: &WriteOptions,
         info: &mut CommitInfo,
     ) -> Result<Counted> {
+        if o.nonce != 0 {
+            return self.increment_once(row, family, qualifier, delta, o, info);
+        }
         with_scratch(|thread, scratch| {
             let (mut call, mut terms) = self.enter_write(CallKind::Increment, thread, o)?;
             self.check_row(row)?;
@@ -104,7 +107,7 @@ impl Inner {
         let write = Write::Counter { value: sum.store.unwrap_or(0), above: lookup.newest.map_or(0, |f| f.ts) };
         let mut rows = [RowChange { hash, row, cells: 0..1, found: lookup.row }];
         let mut cells = [CellChange::new(family, qualifier, write, settings.max_versions, lookup.column)];
-        let committed = commit(state, &mut scratch.record, &mut locks, &slot, view, &mut rows, &mut cells, terms.durability, thread)?;
+        let committed = commit(state, &mut scratch.record, &mut locks, &slot, view, &mut rows, &mut cells, terms.durability, thread, &[])?;
         drop(slot);
         drop(locks);
         self.settle(&committed, terms, info).map_err(Refusal::Fatal)?;

@@ -2,7 +2,7 @@
 
 use super::Inner;
 use super::admission::WriteTerms;
-use super::face::{CommitInfo, Op};
+use super::face::{CommitInfo, Mutation, Op};
 use super::increment::no_family;
 use super::thread::{Scratch, with_scratch};
 use crate::cell::CellType;
@@ -18,20 +18,30 @@ use crate::stats::CallKind;
 /// Longest value, HBase's default limit of a cell.
 pub const VALUE_BYTES_MAX: usize = 10 << 20;
 
+/// Flags of increments are refused.
+pub(super) fn check_flags(flags: u32) -> Result<()> {
+    match flags & !WriteOptions::ATOMIC {
+        0 => Ok(()),
+        other => fail!(Invalid, "flags {other:#x} are for increments"),
+    }
+}
+
 impl Inner {
     /// Stores `value`.
     pub fn put(&self, row: &[u8], family: u32, qualifier: &[u8], value: &[u8], o: &WriteOptions, info: &mut CommitInfo) -> Result<()> {
+        if o.nonce != 0 {
+            return self.write_once(Mutation { op: Op::Put, family, row, qual: qualifier, value, delta: 0, timestamp: 0 }, o, info);
+        }
         self.check_value(value)?;
         self.write_one(row, family, qualifier, Write::Put { value, timestamp: 0 }, o, info)
     }
     /// Deletes all versions of a column.
     pub fn delete(&self, row: &[u8], family: u32, qualifier: &[u8], op: Op, o: &WriteOptions, info: &mut CommitInfo) -> Result<()> {
+        if o.nonce != 0 {
+            return self.write_once(Mutation { op, family, row, qual: qualifier, value: b"", delta: 0, timestamp: 0 }, o, info);
+        }
         if op != Op::Delete {
-            return fail!(
-                Unsupported,
-                "{} is not offered by this version; REGION_OP_DELETE deletes all versions of a column",
-                op.name()
-            );
+            return fail!(Unsupported, "{} is not offered by this version; REGION_OP_DELETE deletes all versions of a column", op.name());
         }
         self.write_one(row, family, qualifier, Write::Marker { kind: CellType::Delete, timestamp: 0 }, o, info)
     }
@@ -54,9 +64,7 @@ impl Inner {
     ) -> Result<()> {
         with_scratch(|thread, scratch| {
             let (mut call, mut terms) = self.enter_write(CallKind::Write, thread, o)?;
-            if terms.flags & !WriteOptions::ATOMIC != 0 {
-                return fail!(Invalid, "flags {:#x} are for increments", terms.flags & !WriteOptions::ATOMIC);
-            }
+            check_flags(terms.flags)?;
             self.check_row(row)?;
             self.check_qualifier(qualifier)?;
             let hash = self.state.hash(row);
@@ -92,7 +100,7 @@ impl Inner {
         let Some(settings) = view.family(family) else { return Err(Refusal::Fatal(no_family(family))) };
         let mut rows = [RowChange { hash, row, cells: 0..1, found: None }];
         let mut cells = [CellChange::new(family, qualifier, write, settings.max_versions, None)];
-        let committed = commit(state, &mut scratch.record, &mut locks, &slot, view, &mut rows, &mut cells, terms.durability, thread)?;
+        let committed = commit(state, &mut scratch.record, &mut locks, &slot, view, &mut rows, &mut cells, terms.durability, thread, &[])?;
         drop(slot);
         drop(locks);
         self.settle(&committed, terms, info).map_err(Refusal::Fatal)

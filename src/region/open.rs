@@ -6,6 +6,7 @@
 use super::close::LOCK;
 use super::face::{Phase, Progress};
 use super::lifecycle::Lifecycle;
+use super::once::{self, NonceTime};
 use super::recover::{Replay, Replayed};
 use super::{Inner, family};
 use crate::clock::{RegionClock, SystemClock};
@@ -17,6 +18,7 @@ use crate::ids::{Generation, RowHasher, Tick};
 use crate::memstore::{NoMemory, Segment};
 use crate::mslab::{ChunkPool, MemoryBudget};
 use crate::mvcc::{CommitSlots, Published, ReadPoints};
+use crate::nonce::NonceTable;
 use crate::options::{CLOCK_UNIT_DEFAULT, DURABILITY_DEFAULT, Durability, RegionOptions, Settings, TickPolicy};
 use crate::rowlock::RowLockTable;
 use crate::sequencer::RowCommitSequencer;
@@ -80,6 +82,10 @@ pub fn open_with(
         recovery_power_cut: settings.recovery_power_cut,
         allow_network_fs: settings.allow_network_fs,
     };
+    let clock = other_clock.unwrap_or_else(|| RegionClock::System(SystemClock::new(manifest.clock_unit)));
+    let nonce_time = NonceTime::new(&clock);
+    let nonces = NonceTable::new(manifest.nonce_key, nonce_time.ticks(settings.nonce_window_s), settings.nonce_bytes_max);
+    let now = nonce_time.now(&clock);
     let mut segment = Segment::new(Generation(0), &pool, &budget, 0, hash_key).map_err(|NoMemory| too_small(&settings))?;
     let mut replay =
         Replay { segment: &segment, families: &manifest.families, budget: &budget, hasher: &hasher, done: Replayed::default() };
@@ -89,7 +95,12 @@ pub fn open_with(
         &log_options,
         manifest.first_segment,
         read_only,
-        &mut |record| if record.generation.0 > flushed { replay.apply(record) } else { Ok(()) },
+        &mut |record| {
+            if !read_only {
+                once::restore(&nonces, record, now)?;
+            }
+            if record.generation.0 > flushed { replay.apply(record) } else { Ok(()) }
+        },
         &mut |done, total| progress.as_mut().is_some_and(|p| p(Progress { phase: Phase::Recovery, done, total })),
     )?;
     let replayed = replay.done;
@@ -123,13 +134,10 @@ pub fn open_with(
     let state = State {
         health,
         locks,
-        sequencer: RowCommitSequencer::new(
-            other_clock.unwrap_or_else(|| RegionClock::System(SystemClock::new(manifest.clock_unit))),
-            policy,
-            settings.tick_lead_max_ms * 1_000_000,
-        ),
+        sequencer: RowCommitSequencer::new(clock, policy, settings.tick_lead_max_ms * 1_000_000),
         view: Published::new(&slots, Box::new(view)),
         slots,
+        nonces,
         points: ReadPoints::new(),
         log,
         log_is_short: AtomicBool::new(false),
@@ -155,6 +163,7 @@ pub fn open_with(
         report,
         state,
         lifecycle: Lifecycle::default(),
+        nonce_time,
         commits_since_seal: AtomicU64::new(0),
         seals: AtomicU64::new(0),
         unlogged_bytes: AtomicU64::new(0),

@@ -10,6 +10,7 @@ mod counters;
 mod crash;
 mod durable;
 mod header;
+mod nonces;
 mod reviewed;
 mod rig;
 mod scenarios_batches;

@@ -205,7 +205,8 @@ fn a_check_counts_once_however_often_its_run_is_tried() {
         clock.advance(1);
         inc(r, b"r", b"n", 1);
         let call = rig.spawn(move |r| {
-            let ops = vec![op_check(b"r", b"n", Comparison::Exists, b""), op_inc(b"r", b"n", 1), op_check(second, b"n", Comparison::Exists, b"")];
+            let ops =
+                vec![op_check(b"r", b"n", Comparison::Exists, b""), op_inc(b"r", b"n", 1), op_check(second, b"n", Comparison::Exists, b"")];
             batch(r, ops, &within(LONG.micros(), o)).0
         });
         // Whoever waits has evaluated its run. The clock may also stand for so long that nobody waits: then it is tried once.
