@@ -50,7 +50,7 @@ impl Shard {
     }
     #[cfg(test)]
     pub(super) fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
-        self.set.iter().map(|e| &e.0)
+        self.queue.iter().filter(|e| self.set.get(&e.key).is_some_and(|s| Arc::ptr_eq(&s.0, e)))
     }
     pub(super) fn find(&self, key: &Key, now: Tick, window: u64) -> Option<Arc<Entry>> {
         let entry = &self.set.get(key)?.0;

@@ -95,7 +95,9 @@ impl Truth {
         }
         self.values = read(region)?;
         match (FIRST_ONCE..ALL).find(|c| self.values[*c] != self.once[*c]) {
-            Some(c) => Err(format!("NON-01: counter {c} holds {}; its calls, each counted once, add up to {}", self.values[c], self.once[c])),
+            Some(c) => {
+                Err(format!("NON-01: counter {c} holds {}; its calls, each counted once, add up to {}", self.values[c], self.once[c]))
+            }
             None => Ok(()),
         }
     }

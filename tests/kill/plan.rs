@@ -36,7 +36,8 @@ pub enum Way {
 
 impl Way {
     pub fn of(thread: usize) -> Self {
-        [Self::Single, Self::Batch, Self::SingleOnce, Self::Packed, Self::Single, Self::Batch, Self::SingleOnce, Self::PackedOnce][thread % 8]
+        [Self::Single, Self::Batch, Self::SingleOnce, Self::Packed, Self::Single, Self::Batch, Self::SingleOnce, Self::PackedOnce]
+            [thread % 8]
     }
 }
 
