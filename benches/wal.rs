@@ -49,7 +49,7 @@ fn append(log: &Log, record: &mut RecordBuffer) -> u64 {
     loop {
         match log.append(record) {
             Ok(n) => return n.0,
-            Err(Refused::NoRoom { needed }) => log.wait_for_log_space(needed, &mut Timeout::forever(), &|| false).expect("space"),
+            Err(Refused::NoRoom { needed }) => log.wait_for_log_space(needed, &mut Timeout::forever(), &|| false, true).expect("space"),
             Err(e) => panic!("{e:?}"),
         }
     }

@@ -150,6 +150,90 @@ static void bounds(region_t *r) {
   EXPECT_NAMED(REGION_E_INVALID, "start_row", region_scanner_open(r, NULL, &spec, &s, &E));
 }
 
+/* Backward: rows from the last to the first, the cells of a row as ever; in pages of every size, too. */
+static void backward(region_t *r) {
+  size_t cap;
+  region_scan_t spec = scan0(REGION_SCAN_REVERSE);
+  region_scanner_t *s = NULL;
+  region_cell_t c;
+  int i = 0;
+  MUST(region_scanner_open(r, NULL, &spec, &s, &E));
+  while (region_scanner_next(s, &c, sizeof c, &E) == REGION_OK) {
+    check_cell(&c, (ROWS - 1 - i / COLS) * COLS + i % COLS, 0, 0);
+    i++;
+  }
+  CHECK(i == ROWS * COLS);
+  EXPECT(REGION_OK, region_scanner_seek(s, "row0105", 7, &E));
+  MUST(region_scanner_next(s, &c, sizeof c, &E));
+  CHECK(slice_is(c.row, "row010"));
+  region_scanner_close(s);
+  for (cap = 120; cap < 600; cap += 40) {
+    unsigned char page[600];
+    MUST(region_scanner_open(r, NULL, &spec, &s, &E));
+    for (i = 0;;) {
+      size_t used, n, at = 0, k = 0;
+      region_status rc = region_scanner_next_page(s, page, cap, &used, &n, &E);
+      if (rc == REGION_DONE) break;
+      CHECK(rc == REGION_OK);
+      if (rc != REGION_OK) break;
+      while ((at = region_unpack_cell(page, used, at, &c)) != 0) {
+        check_cell(&c, (ROWS - 1 - i / COLS) * COLS + i % COLS, 1, k++ == 0);
+        i++;
+      }
+    }
+    CHECK(i == ROWS * COLS);
+    region_scanner_close(s);
+  }
+}
+
+/* Several versions, and everything that is stored. */
+static void versions(void) {
+  region_t *r = new_region("versions");
+  region_family_t f;
+  region_scan_t spec = scan0(0);
+  region_scanner_t *s = NULL;
+  region_cell_t c;
+  region_column_t col;
+  uint32_t id;
+  int i;
+  memset(&f, 0, sizeof f);
+  memset(&col, 0, sizeof col);
+  f.name = slice("f");
+  f.max_versions = 3;
+  MUST(region_family_set(r, &f, sizeof f, &id, &E));
+  for (i = 0; i < 5; i++) {
+    char value[2];
+    value[0] = (char)('0' + i);
+    value[1] = 0;
+    MUST(put(r, "row", "q", value));
+  }
+  spec.max_versions = 10;
+  MUST(region_scanner_open(r, NULL, &spec, &s, &E));
+  for (i = 4; i >= 2; i--) {
+    MUST(region_scanner_next(s, &c, sizeof c, &E));
+    CHECK(c.value.len == 1 && *(const char *)c.value.data == '0' + i);
+  }
+  EXPECT(REGION_DONE, region_scanner_next(s, &c, sizeof c, &E));
+  region_scanner_close(s);
+  MUST(region_delete(r, "row", 3, 1, "q", 1, 0, NULL, &E));
+  spec.flags = REGION_SCAN_RAW;
+  MUST(region_scanner_open(r, NULL, &spec, &s, &E));
+  MUST(region_scanner_next(s, &c, sizeof c, &E));
+  CHECK(c.type == REGION_CELL_DELETE && c.value.len == 0);
+  for (i = 4; i >= 0; i--) {
+    MUST(region_scanner_next(s, &c, sizeof c, &E));
+    CHECK(c.type == REGION_CELL_PUT && *(const char *)c.value.data == '0' + i);
+  }
+  EXPECT(REGION_DONE, region_scanner_next(s, &c, sizeof c, &E));
+  region_scanner_close(s);
+  col.family = 1;
+  spec.columns = &col;
+  spec.n_columns = 1;
+  spec.column_size = sizeof col;
+  EXPECT_NAMED(REGION_E_INVALID, "RAW", region_scanner_open(r, NULL, &spec, &s, &E));
+  MUST(region_close(r, 0, 0, &E));
+}
+
 /* A scan sees the instant at which it was opened. */
 static void stable(region_t *r) {
   region_scanner_t *s = NULL;
@@ -172,7 +256,9 @@ int main(void) {
   mixed(r, 0);
   mixed(r, REGION_SCAN_WHOLE_ROWS);
   bounds(r);
+  backward(r);
   stable(r);
+  versions();
   MUST(region_close(r, 0, 0, &E));
   DONE();
 }

@@ -42,7 +42,20 @@ static void counters(region_t *r) {
   EXPECT(REGION_E_NO_FAMILY, region_increment(r, "c", 1, 99, "n", 1, 1, NULL, &v, &E));
   EXPECT(REGION_E_NO_FAMILY, region_put(r, "c", 1, 0, "n", 1, "v", 1, NULL, &E));
   EXPECT(REGION_E_INVALID, region_put(r, "", 0, 1, "n", 1, "v", 1, NULL, &E));
-  EXPECT(REGION_E_UNSUPPORTED, region_append(r, "c", 1, 1, "text", 4, "d", 1, NULL, NULL, &E));
+  EXPECT(REGION_OK, region_append(r, "c", 1, 1, "text", 4, "d", 1, NULL, NULL, &E));
+  {
+    char scratch[8];
+    region_value_t whole;
+    memset(&whole, 0, sizeof whole);
+    whole.buf = scratch;
+    whole.cap = sizeof scratch;
+    EXPECT(REGION_OK, region_append(r, "c", 1, 1, "text", 4, "ef", 2, NULL, &whole, &E));
+    CHECK(whole.len == 6 && whole.data == scratch && memcmp(scratch, "abcdef", 6) == 0 && whole.pin == 0 && whole.seq > 0);
+    whole.cap = 3;
+    EXPECT(REGION_OK, region_append(r, "c", 1, 1, "text", 4, "", 0, NULL, &whole, &E));
+    CHECK(whole.len == 6 && whole.data != scratch && memcmp(whole.data, "abcdef", 6) == 0 && whole.pin != 0);
+    region_value_release(&whole);
+  }
   EXPECT(REGION_OK, region_delete(r, "c", 1, 1, "text", 4, 0, NULL, &E));
   EXPECT(REGION_NOT_FOUND, region_counter_get(r, NULL, "c", 1, 1, "text", 4, &v, &ts, &E));
   /* Commits to wait for. */
@@ -67,7 +80,7 @@ static void rows(region_t *r) {
   CHECK(v[0] == 1 && v[1] == 2 && v[2] == 3);
   MUST(put(r, "row", "b", "no counter"));
   EXPECT(REGION_E_NOT_COUNTER, region_increment_row(r, "row", 3, c, 3, sizeof c[0], NULL, v, &E));
-  CHECK(E.op_index == 1 && v[0] == 1 && v[1] == 2 && v[2] == 3);
+  CHECK(E.op_index == 1 && v[0] == 0 && v[1] == 0 && v[2] == 0);
   CHECK(increment(r, "row", "a", 0) == 1);
 }
 

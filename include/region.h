@@ -20,13 +20,17 @@
  *  9. Handles (region_t, region_snapshot_t, region_scanner_t, chunk_pool_t) are checked: NULL, foreign and stale pointers are REGION_E_HANDLE, closed ones
  *     REGION_E_CLOSED. A closed handle stays recognisable until thousands of others have been closed after it.
  * 10. Close functions take NULL, and a handle that is closed. A child keeps its parent's memory: children may be closed after their region.
- * 11. Ownership shows in the type: `const T *` is borrowed for the call; through `T **` you get what you must close, NULL on failure; a
- *     region_value_t must be released if its pin is not 0.
+ * 11. Ownership shows in the type: `const T *` is borrowed for the call; through `T **` you get what you must close; a region_value_t must be released
+ *     if its pin is not 0. A call that fails, for whatever reason (its handle included), leaves no output as it was: pointers are NULL, numbers and
+ *     structs 0, texts empty, statuses of elements REGION_E_NOT_RUN.
  * 12. Threads. All functions may be called from any thread at any time, but a scanner is used by one thread at a time.
  * 13. A bug in the library that is caught (REGION_E_PANIC) poisons the region: writes are refused until it is opened again.
  * 14. Fork. In a child of a process that had used the library every call returns REGION_E_FORKED; close functions do nothing. Fork before the
  *     first call, or exec.
- * 15. Every function names the statuses it returns. Any function that takes an err may also return REGION_E_INTERNAL.
+ * 15. What is not built yet (flush and compaction, checkpoints, export, region_get_row) either has no function here or answers
+ *     REGION_E_UNSUPPORTED; nothing is accepted and then ignored, but for options that only say how much of it there may be (flush_bytes,
+ *     block_cache_bytes, background_threads, and a family's bloom, compression and block_size, which are stored).
+ * 16. Every function names the statuses it returns. Any function that takes an err may also return REGION_E_INTERNAL.
  */
 
 
@@ -87,7 +91,7 @@ enum {
   REGION_E_HANDLE = -2,
   /** Closed, or being closed. */
   REGION_E_CLOSED = -3,
-  /** Memory or log space stayed full for the whole timeout, or children are open. Nothing was done. */
+  /** Memory or log space stayed full for the whole timeout, or nothing that could free some is running, or children are open. Nothing was done. */
   REGION_E_BUSY = -4,
   /** The timeout passed before the call took effect. Nothing was done. */
   REGION_E_TIMEOUT = -5,
@@ -207,7 +211,7 @@ enum {
 enum {
   /** Open snapshots and scanners do not keep it open: they answer REGION_E_CLOSED from then on. */
   REGION_CLOSE_FORCE = 1,
-  /** Do not flush commits of REGION_DUR_SKIP_WAL. */
+  /** Do not flush commits of REGION_DUR_SKIP_WAL. This version flushes nothing: they are lost either way. */
   REGION_CLOSE_NO_FLUSH = 2
 };
 
@@ -229,7 +233,10 @@ enum {
   REGION_TICK_DEFAULT = 0,
   /** Takes the next tick, within a bounded lead over the clock. */
   REGION_TICK_ADVANCE = 1,
-  /** Waits for the clock. */
+  /**
+   * Waits for the clock. With ticks of microseconds or milliseconds a row may also wait that was not written within the tick, where more than
+   * two rows of its lock bucket were (config key lock_buckets): of rows that left the bucket only the latest tick is known.
+   */
   REGION_TICK_WAIT = 2
 };
 
@@ -361,13 +368,16 @@ enum {
 
 /** Bits of region_scan_t.flags. */
 enum {
-  /** From the last row to the first; start_row is the largest then. */
+  /** From the last row to the first: start_row is the largest then, end_row the smallest. The cells of a row come as ever. */
   REGION_SCAN_REVERSE = 1,
   /** end_row itself too. */
   REGION_SCAN_INCLUSIVE_END = 2,
   /** Not start_row itself. */
   REGION_SCAN_EXCLUSIVE_START = 4,
-  /** Delete markers and deleted cells too. */
+  /**
+   * Everything that is stored: all delete markers, and up to max_versions values of each column, deleted ones too. Markers of
+   * a family come first in it, with an empty qualifier. Not together with columns.
+   */
   REGION_SCAN_RAW = 8,
   /** Without values. */
   REGION_SCAN_KEYS_ONLY = 16,
@@ -567,7 +577,7 @@ typedef struct region_error_t {
   int32_t os_errno;
   /** REGION_ERR_* */
   uint32_t flags;
-  /** Batch and array arguments: first failing element, else UINT64_MAX. */
+  /** Batch and array arguments: first failing element, or first whose check or bound was not met; else UINT64_MAX. */
   uint64_t op_index;
   /** REGION_E_OUTCOME_UNKNOWN: what to pass to region_wait_durable, else 0. */
   uint64_t commit_seq;
@@ -577,63 +587,69 @@ typedef struct region_error_t {
   uint32_t reserved;
   /** 0 */
   uint64_t reserved2[2];
-  /** What happened, where, and what to try. UTF-8, always NUL-terminated. */
+  /** What happened, where, and what to try. UTF-8, always NUL-terminated. What is too long loses the middle of its longest words (paths), then its end. */
   char msg[REGION_ERROR_MSG_MAX];
 } region_error_t;
 
-/** Numbers about a region since it was opened. */
+/** Numbers about a region, counted since it was opened. Each is right for itself; they are not read at one instant. */
 typedef struct region_stats_t {
   /** In: sizeof(region_stats_t). */
   uint32_t struct_size;
   /** 0 */
   uint32_t reserved;
-  /** Last commit number given. */
+  /** Last commit number given. Numbers are not dense: an open skips some. */
   uint64_t seq;
   /** Every commit up to this one is on stable storage. */
   uint64_t durable_seq;
-  /** Bytes of cells and index in memory. */
+  /** Bytes that rows, columns, cells and index use in memory. */
   uint64_t memstore_bytes;
-  /** Bytes of memory taken for them. */
+  /** Bytes of memory taken for them: what memstore_limit bounds. */
   uint64_t memstore_heap_bytes;
-  /** Bytes of log. */
+  /** Bytes of the log's files, prepared ones too. */
   uint64_t wal_bytes;
   /** Syncs of the log. */
   uint64_t wal_syncs;
-  /** Flushes. */
+  /** Flushes; 0 in this version. */
   uint64_t flushes;
-  /** Compactions. */
+  /** Compactions; 0 in this version. */
   uint64_t compactions;
-  /** Rows read. */
+  /** Values looked up (each key of a packed call is one, also if there is no value), and cells that scanners gave out. */
   uint64_t reads;
-  /** Commits. */
+  /**
+   * Operations applied by region_put, region_delete and region_batch_mutate(_packed), increments and checks among them. As increments: each counts
+   * once however often it had to be tried; what failed, was not applied or has an unknown outcome does not count.
+   */
   uint64_t writes;
-  /** Increments. */
+  /** Counters incremented by region_increment, region_increment_row and region_increment_packed; reading ones (delta 0) too. */
   uint64_t increments;
-  /** Checks that were met. */
+  /**
+   * REGION_OP_CHECKs that were met, each once however often its call had to be tried. Of an atomic call, or of a group, none behind the element
+   * that kept it from being applied.
+   */
   uint64_t checks_passed;
-  /** Checks that were not. */
+  /** Those that were not. */
   uint64_t checks_failed;
-  /** Writes that waited for memory or log space. */
+  /** Times that a write waited for memory or log space, or was refused for want of them. */
   uint64_t stalled_writes;
-  /** Microseconds that they waited. */
+  /** Microseconds of these waits. */
   uint64_t stalled_us;
-  /** Times a row lock had to be waited for. */
+  /** Times that a row lock had to be waited for. */
   uint64_t row_lock_waits;
-  /** Times the clock had to be waited for. */
+  /** Times that a commit waited for the clock's next tick. */
   uint64_t clock_waits;
-  /** Increments that went with another one's commit. */
+  /** Increments that went with another one's commit; 0 in this version. */
   uint64_t folded;
   /** Commits that took a tick ahead of the clock. */
   uint64_t tick_advances;
-  /** Furthest that a tick was ahead. */
+  /** Furthest that a tick was ahead, in nanoseconds. */
   uint64_t tick_lead_max_ns;
   /** Scanners open now. */
   uint64_t open_scanners;
-  /** Snapshots open now. */
+  /** Snapshots open now, without those that scanners took for themselves. */
   uint64_t open_snapshots;
-  /** Read point of the oldest. */
+  /** Read point of the oldest, be it a scanner's; 0 if there is none. */
   uint64_t oldest_snapshot_seq;
-  /** Its age. */
+  /** Its age in microseconds. */
   uint64_t oldest_snapshot_age_us;
   /** Values pinned now. */
   uint64_t pinned_values;
@@ -641,11 +657,11 @@ typedef struct region_stats_t {
   uint64_t pinned_bytes;
   /** The limit of memstore memory. */
   uint64_t memstore_limit;
-  /** Bytes of memstore that wait to be flushed. */
+  /** Part of memstore_bytes that takes no more commits and waits for a flush. */
   uint64_t memstore_sealed_bytes;
-  /** Log segments in use. */
+  /** Log files that are in use, needed for recovery or prepared. */
   uint64_t wal_segments;
-  /** Bytes of commits that are not in the log. */
+  /** Bytes of REGION_DUR_SKIP_WAL commits: lost with the process. */
   uint64_t unlogged_bytes;
   /** 0 healthy, 1 poisoned, 2 closing. */
   uint64_t health;
@@ -733,11 +749,11 @@ typedef struct region_mutation_t {
   uint32_t ttl_ms;
   /** Row. */
   struct region_slice_t row;
-  /** Qualifier. */
+  /** Qualifier; empty for DELETE_FAMILY, DELETE_FAMILY_VERSION and DELETE_ROW. */
   struct region_slice_t qual;
-  /** PUT, APPEND: bytes. CHECK: what is expected. */
+  /** PUT, APPEND: bytes. CHECK that compares bytes: what is expected. Else empty. */
   struct region_slice_t value;
-  /** INCREMENT: what to add. CHECK with I64: what is expected. */
+  /** INCREMENT: what to add. CHECK with I64 that compares: what is expected. Else 0. */
   int64_t delta;
   /** 0 = assigned. */
   uint64_t timestamp;
@@ -777,7 +793,7 @@ typedef struct region_scan_t {
   uint32_t struct_size;
   /** REGION_SCAN_* */
   uint32_t flags;
-  /** First row; empty = unbounded. */
+  /** First row, or the first behind it (REVERSE: before it); empty = unbounded. */
   struct region_slice_t start_row;
   /** First row beyond; empty = unbounded. */
   struct region_slice_t end_row;
@@ -793,7 +809,7 @@ typedef struct region_scan_t {
   uint64_t row_limit;
   /** Cells; 0 = no limit. */
   uint64_t cell_limit;
-  /** Versions of each column; 0 = 1. */
+  /** Versions of each column, at most what its family keeps; 0 = 1. The best, that is the one with the largest timestamp, first. */
   uint32_t max_versions;
   /** Cells of each row; 0 = no limit. */
   uint32_t cells_per_row;
@@ -970,7 +986,8 @@ region_status region_family_next(struct region_t *r,
 
 /**
  * Everything that is set, as JSON: keys with types, defaults and values, and the families. json gets at most cap bytes
- * with NUL; *len (may be NULL) the whole length without NUL. json may be NULL when cap is 0. Threads: any.
+ * with NUL; *len (may be NULL) the whole length without NUL; on an error the text is empty and *len 0. json may be NULL when
+ * cap is 0. Threads: any.
  * REGION_TRUNCATED, REGION_E_INVALID, E_HANDLE, E_CLOSED, E_FORKED.
  */
 region_status region_describe(struct region_t *r, char *json, size_t cap, size_t *len, struct region_error_t *err);
@@ -1008,8 +1025,8 @@ region_status region_increment(struct region_t *r,
 
 /**
  * Adds to several counters of one row, all of them or none, in one commit. Values in input order: values has n elements,
- * or is NULL; untouched on an error. A bound that one column does not meet refuses the whole call (REGION_NOT_APPLIED).
- * err->op_index: the column that failed. Else as region_increment. Threads: any.
+ * or is NULL; 0 on an error. A bound that one column does not meet refuses the whole call (REGION_NOT_APPLIED).
+ * err->op_index: the column that failed or whose bound was not met. Else as region_increment. Threads: any.
  */
 REGION_MUST_CHECK
 region_status region_increment_row(struct region_t *r,
@@ -1040,8 +1057,9 @@ region_status region_put(struct region_t *r,
 
 /**
  * Deletes. op: REGION_OP_DELETE (0 = the same: all versions of the column), DELETE_VERSION, DELETE_FAMILY,
- * DELETE_FAMILY_VERSION or DELETE_ROW. It hides what was written before it, never what is written after it. Pointers are
- * borrowed for the call. Threads: any. Returns as region_put.
+ * DELETE_FAMILY_VERSION or DELETE_ROW. What an op does not take is 0 or empty: qual of the last three, family of DELETE_ROW.
+ * It hides what was written before it, never what is written after it. Pointers are borrowed for the call. Threads: any.
+ * Returns as region_put.
  */
 REGION_MUST_CHECK
 region_status region_delete(struct region_t *r,
@@ -1056,7 +1074,7 @@ region_status region_delete(struct region_t *r,
 
 /**
  * Adds bytes to the end of a value; an absent one is empty. *new_value, may be NULL: the whole new value, as region_get
- * fills it. Not built in this version: REGION_E_UNSUPPORTED. Threads: any. Returns as region_put.
+ * fills it. Threads: any. Returns as region_put.
  */
 REGION_MUST_CHECK
 region_status region_append(struct region_t *r,
@@ -1100,11 +1118,18 @@ region_status region_increment_packed(struct region_t *r,
 /**
  * Many changes in one call. Consecutive elements of the same row form a group: one atomic change of the row, in the order
  * given. Rows are independent unless REGION_W_ATOMIC. results: n elements of result_size bytes, or NULL; in a failed group
- * the failing element has the reason, the others REGION_E_NOT_RUN. They are written whenever the arguments are in order,
- * whatever is returned. Pointers are borrowed for the call. Threads: any.
+ * the failing element has the reason, the others REGION_E_NOT_RUN. Whatever is returned, they are written (as
+ * REGION_E_NOT_RUN until more is known), unless n, op_size or result_size cannot be. Pointers are borrowed for the call. Threads: any.
+ * An element that is malformed makes the whole call fail, and nothing is applied: an unknown op or flag, a reserved field or
+ * one that the op does not take that is not 0 or empty, NULL with a length, a packed record that does not fit its buffer.
+ * What depends on the region makes its group fail, with REGION_W_ATOMIC the call: a row key that is empty, too long or
+ * outside the key range, an unknown family, a value that is too large or no counter, an overflow, a row that stays locked,
+ * an op that this version does not have (REGION_E_UNSUPPORTED).
  * REGION_OK: every element applied. REGION_NOT_APPLIED: none failed, at least one check or bound was not met, its group
  * changed nothing. REGION_E_PARTIAL: some groups applied, some failed. Any other error: nothing of the call was applied,
- * REGION_E_OUTCOME_UNKNOWN excepted. err->op_index: the first failure. Else as region_increment.
+ * REGION_E_OUTCOME_UNKNOWN excepted. err->op_index: the first element that failed, else the first whose check or bound was
+ * not met. With REGION_W_ATOMIC the first element, in the order of the call, that failed or was not met decides. Else as
+ * region_increment.
  */
 REGION_MUST_CHECK
 region_status region_batch_mutate(struct region_t *r,
@@ -1198,8 +1223,11 @@ region_status region_get_packed(struct region_t *r,
                                 struct region_error_t *err);
 
 /**
- * Reads the chosen columns of one row into a page. Not built in this version: REGION_E_UNSUPPORTED. *used and *n_cells are
- * 0. Threads: any.
+ * Reads the chosen columns of one row (n_columns 0: all) into a page of cell records (region_pack.h), as region_get does: all
+ * at one instant, that of the call or of opts->snapshot. Up to max_versions of each column (0 = 1; at most what its family
+ * keeps), the best first. *used: bytes of page filled; *n_cells: records. All or nothing: a page that is too small gets
+ * REGION_TRUNCATED, *n_cells 0 and *used the bytes it needs (now: the row may grow before the next call). A row that shows
+ * nothing: REGION_NOT_FOUND, both 0. Threads: any; waits for no write. Returns as region_get, and REGION_E_TOO_LARGE.
  */
 REGION_MUST_CHECK
 region_status region_get_row(struct region_t *r,
@@ -1262,8 +1290,7 @@ region_status region_scanner_next(struct region_scanner_t *s,
  * The next cells as packed records (region_pack.h): as many as fit cap bytes, with REGION_SCAN_WHOLE_ROWS whole rows only.
  * *used: bytes filled; *n_cells: records. A first record (row) that does not fit: REGION_TRUNCATED, *n_cells 0, *used the
  * bytes it needs; call again with a larger page. REGION_DONE, with both 0, at the end. May be mixed with
- * region_scanner_next. Threads: one at a time. Returns as region_scanner_next, and REGION_E_TOO_LARGE (a row of more than
- * 256 MiB with WHOLE_ROWS).
+ * region_scanner_next. Threads: one at a time. Returns as region_scanner_next, and REGION_E_TOO_LARGE.
  */
 REGION_MUST_CHECK
 region_status region_scanner_next_page(struct region_scanner_t *s,

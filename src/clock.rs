@@ -41,6 +41,14 @@ impl ClockUnit {
             Self::Millis => 1_000_000,
         }
     }
+    /// As options write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nanos => "ns",
+            Self::Micros => "us",
+            Self::Millis => "ms",
+        }
+    }
     /// From the stored number.
     pub const fn from_u8(n: u8) -> Option<Self> {
         match n {
@@ -100,7 +108,9 @@ pub enum TickPolicy {
     /// Take the tick after the row's last, within the lead bound (the default).
     #[default]
     Advance = 1,
-    /// Wait until the clock has left the row's last tick. With nanosecond ticks the same as `Advance`: the clock has moved on by then.
+    /// Wait until the clock has left the row's last tick. With nanosecond ticks the same as `Advance`: the clock has moved on by then. For a row that
+    /// is not in the lock table the last tick is known only as that of all rows that have left its bucket: so with coarse ticks, and more than two rows of
+    /// a bucket written within one, a row may also wait that has not been written in it. More `lock_buckets` make that rarer.
     Wait = 2,
 }
 

@@ -96,6 +96,19 @@ impl Error {
         e.0.os_errno = error.raw_os_error().unwrap_or(0);
         e
     }
+    /// The same error without a place in a call, for the next caller that meets its cause.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        let mut e = Self::new(self.0.kind, self.0.message.clone()).retryable(self.0.retryable);
+        e.0.os_errno = self.0.os_errno;
+        e
+    }
+    /// The same error with the operating system's number.
+    #[must_use]
+    pub fn with_errno(mut self, errno: i32) -> Self {
+        self.0.os_errno = errno;
+        self
+    }
     /// The same error, marked as safe (or not) to call again.
     #[must_use]
     pub fn retryable(mut self, yes: bool) -> Self {

@@ -24,6 +24,8 @@ pub enum Point {
     AppendAfterHeader,
     /// Under the append lock, record whole, number given.
     AppendDone,
+    /// A snapshot or scanner that opens has the registry of read points and no number yet.
+    PointOpening,
     /// The sync leader holds the I/O lock and has not looked at the log's end yet.
     SyncStart,
     /// The sync leader has its result, the durable number is not moved yet.

@@ -66,7 +66,7 @@ def run_workloads(o, failures):
         chosen = [w for w in chosen if w.name in o.only.split(",")]
     for number, workload in enumerate(chosen, 1):
         log(f"[{number}/{len(chosen)}] {workload.title}")
-        engines = [e for e in workload.engines if not QUICK or e == plan.OURS or e in plan.QUICK_PEERS or workload.kind == "recover"]
+        engines = [e for e in workload.engines if not QUICK or e == plan.OURS or e in plan.QUICK_PEERS or workload.kind == "recover" or len(workload.engines) == 2]
         rates = {}
         with open(o.out / f"{workload.name}.jsonl", "w") as out:
             for repetition in range(1 if QUICK else plan.REPETITIONS):

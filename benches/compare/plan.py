@@ -60,6 +60,15 @@ WORKLOADS = [
     ),
 ]
 
+# Scans of what is in memory: LevelDB gets a memtable that holds everything.
+SCAN_ENGINES = (OURS, "leveldb")
+WORKLOADS += [
+    Workload(f"scan-1m{name}", f"scans of 1,000,000 rows in memory, {how}", f"fullscan{name}", "sync", threads, SCAN_ENGINES, 1_000_000)
+    for name, how, threads in (("", "by page", 4), ("-next", "cell by cell", 4))
+] + [
+    Workload("scan-10", "scans of 10 cells beside 8 writers", "shortscan", "sync", 1, SCAN_ENGINES, 1_000_000),
+]  # fmt: skip
+
 # How cost grows with threads and rows: this library beside the best peer and RocksDB.
 GROWTH_ENGINES = (OURS, "lmdb", "rocksdb-rmw-u")
 GROWTH_THREADS = (1, 2, 8, 100)
@@ -88,8 +97,8 @@ class Figure:
     id: str
     workload: str
     against: str  # "best", a family of engines ("rocksdb": the fastest of its settings), or "own:<workload>"
-    floor: float
-    goal: float
+    floor: float | None  # None: only reported
+    goal: float | None
 
 
 FIGURES = [
@@ -105,6 +114,10 @@ FIGURES = [
     Figure("S4", "hot-fsync-100", "best", 1.0, 1.4),
     Figure("S4", "uniform-fsync-8", "best", 1.0, 1.5),
     Figure("S10", "recover", "rocksdb", 8, 12),
+    Figure("scan-1m", "scan-1m", "leveldb", 2.0, 3.0),
+    Figure("scan-1m", "scan-1m-next", "leveldb", 1.0, 2.0),
+    # Reported: a scan is one instant of the whole region, for which it waits for the commits that have begun.
+    Figure("scan-10", "scan-10", "leveldb", None, None),
     Figure("S12", "batch-sync-1", "best", 1.2, 1.6),
     Figure("S12", "batch-sync-8", "best", 2.0, 2.5),
 ]

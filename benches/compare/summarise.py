@@ -18,6 +18,7 @@ from pathlib import Path
 import plan
 
 OTHER_CPUS_MAX = 0.10
+SCANS = {"fullscan": "cells/s", "fullscan-next": "cells/s", "shortscan": "scans/s"}
 
 
 class Result:
@@ -155,6 +156,8 @@ def make_goal(figure, results):
     goal = {"id": figure.id, "against": name, "ratio": round(ratio, 3), "floor": figure.floor, "goal": figure.goal}
     goal.update(workload=workload.kind, durability=workload.durability, threads=workload.threads, unit="increments/s")
     goal.update(ours=round(ours.rate), theirs=round(theirs.rate), engine=theirs.engine, best_peer=figure.against == "best")
+    if workload.kind in SCANS:
+        goal.update(unit=SCANS[workload.kind])
     if workload.kind == "recover":
         goal.update(unit="increments replayed/s", ours_ms=ours.median("open_ms"), theirs_ms=theirs.median("open_ms"))
     else:
@@ -162,7 +165,8 @@ def make_goal(figure, results):
             goal[key + "p99_us"] = round(r.median("p99_ns") / 1e3, 2)
             goal[key + "fairness"] = round(r.median("fairness"), 3)
     goal.update(noisy=ours.noisy or theirs.noisy, quick=ours.lines[0]["quick"], repetitions=len(ours.lines))
-    goal.update(floor_met=ratio >= figure.floor, goal_met=ratio >= figure.goal)
+    if figure.floor is not None:
+        goal.update(floor_met=ratio >= figure.floor, goal_met=ratio >= figure.goal)
     return goal
 
 
@@ -179,9 +183,15 @@ def make_boundary_goal(out):
     return goal
 
 
+def order(goal):
+    """S2 before S10, and what has no number last."""
+    number = str(goal.get("id", "S0"))[1:]
+    return (0, int(number)) if number.isdigit() else (1, 0)
+
+
 def print_goals(goals, markdown):
     rows = []
-    for g in sorted(goals, key=lambda g: int(str(g.get("id", "S0"))[1:] or 0)):
+    for g in sorted(goals, key=order):
         lower = g.get("lower_is_better", False)
         value = g.get("value", g.get("ratio", math.nan)) if lower else g.get("ratio", math.nan)
         met = (lambda bound: value <= bound) if lower else (lambda bound: value >= bound)

@@ -9,19 +9,20 @@
 //! The caller of a call with a nonce reserved its entries before and fills them now; then it frees the slot and unlocks the rows (10), then waits for durability if the level asks for it (11).
 //!
 //! Invariants: nothing of a commit leaves its row locks before its record is whole in the log (I2). From the append to the mark a commit waits
-//! for nothing, takes no memory, no lock but a try_lock that was done before, no latch, and calls nobody (I4). The newest complete version of
+//! for nothing, takes no memory, no lock, no latch, and calls nobody (I4). The newest complete version of
 //! a column is never written to (I6).
 //!
 //! | fails in | what the caller gets | what was done |
 //! |---|---|---|
 //! | 4 | Tick | nothing |
-//! | 5 | TooLarge, Memory | empty rows and columns may stay in the index; readers skip them |
-//! | 6 | LogSpace, NoSpace, Poisoned, Io | the same; memory of new cells stays unused until its segment goes |
+//! | 5 | TooLarge, Memory | empty rows and columns may stay in the index, for the next try; readers skip them. Cells go back to the segment |
+//! | 6 | LogSpace, NoSpace, Poisoned, Io | the same |
 //! | 7–9 | – | cannot fail; a panic here poisons the region |
 #![forbid(unsafe_code)]
 
 pub mod mutation;
 
+use crate::cell::CellType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hooks::{self, Point};
 use crate::ids::{SequenceNumber, Tick};
@@ -34,7 +35,7 @@ use crate::store::state::State;
 use crate::store::view::View;
 use crate::sync::Ordering;
 use crate::wal::{Level, RecordBuffer, RecordKind, Refused};
-use mutation::{CellChange, Ready, RowChange, Write};
+use mutation::{CellChange, Ready, RowChange, Terms, Write, is_of_family};
 
 /// A commit that happened.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +57,7 @@ pub struct Committed {
 pub enum Refusal {
     /// The row's next tick has to come first.
     Tick(Tick),
-    /// Memory of the region or the pool is used up; the commit needs about this many bytes.
+    /// Memory of the region or the pool is used up; the piece that could not be had is of about this many bytes.
     Memory(usize),
     /// The log has no prepared room for a record of this many bytes.
     LogSpace(u32),
@@ -66,8 +67,7 @@ pub enum Refusal {
     Fatal(Error),
 }
 
-/// Commits `cells` of `rows` as one atomic change. See the module for what the arguments prove and what the caller does next. `nonces`: what the record says of
-/// the call's nonce, if it has one.
+/// Commits `cells` of `rows` as one atomic change. See the module for what the arguments prove and what the caller does next.
 ///
 /// A linear sequence: longer than a function should be, so that the order can be read in one place.
 #[allow(clippy::too_many_arguments)]
@@ -79,17 +79,16 @@ pub fn commit<'v>(
     view: &'v View,
     rows: &mut [RowChange<'_, 'v>],
     cells: &mut [CellChange<'_, 'v>],
-    asked: Durability,
-    thread: usize,
-    nonces: &[u8],
+    terms: Terms<'_>,
 ) -> std::result::Result<Committed, Refusal> {
     let Some(log) = &state.log else {
         return Err(Refusal::Fatal(Error::new(ErrorKind::ReadOnly, "the region is open read-only")));
     };
     // 4. Tick and level. A commit on top of a row's waiting FSYNC commit takes that level: it could not be shown before it.
-    let tick = match state.sequencer.next(locks.last_tick()) {
-        Step::Take(tick) => tick,
-        Step::WaitFor(tick) => return Err(Refusal::Tick(tick)),
+    let Terms { durability: asked, tick, thread, nonces } = terms;
+    let tick = match tick {
+        Some(tick) => tick,
+        None => draw_tick(state, locks)?,
     };
     let fsync = asked == Durability::FsyncWal || locks.fsync_pending() > log.durable();
     let unlogged = asked == Durability::SkipWal;
@@ -113,7 +112,10 @@ pub fn commit<'v>(
     if was_short && !log.has_room(length) {
         return Err(Refusal::LogSpace(length));
     }
-    take_memory(state, segment, rows, cells, thread).map_err(|NoMemory| Refusal::Memory(record.len()))?;
+    if let Err(needed) = take_memory(state, segment, rows, cells, thread) {
+        give_back(segment, cells, thread);
+        return Err(Refusal::Memory(needed));
+    }
     hooks::reach(Point::BeforeAppend, state.hook_context);
 
     // 6, 7. From here a snapshot waits for this commit. One lock gives the number and copies the record, so log order is number order.
@@ -127,6 +129,7 @@ pub fn commit<'v>(
         Ok(seq) => seq,
         Err(refusal) => {
             slot.set_view_held();
+            give_back(segment, cells, thread);
             state.log_is_short.store(true, Ordering::Relaxed);
             return Err(refusal);
         }
@@ -146,6 +149,7 @@ pub fn commit<'v>(
                 }
             }
             Ready::Cell(new) => column.push(new, seq.0, cell.timestamp),
+            Ready::RowMarker(new) => column.row().push_marker(new, seq.0, cell.timestamp),
             Ready::No => continue,
         }
         segment.raise_max_ts(cell.family, cell.timestamp);
@@ -178,6 +182,15 @@ pub fn commit<'v>(
     Ok(Committed { seq, tick, waits_for_sync: fsync, unlogged, bytes: record.len() })
 }
 
+/// Step 4's tick for the rows of `locks`; the commit that is then made must be given it.
+#[inline]
+pub fn draw_tick(state: &State, locks: &RowLocks<'_>) -> std::result::Result<Tick, Refusal> {
+    match state.sequencer.next(locks.last_tick()) {
+        Step::Take(tick) => Ok(tick),
+        Step::WaitFor(tick) => Err(Refusal::Tick(tick)),
+    }
+}
+
 /// Gives every cell its timestamp and writes the record.
 fn encode(
     record: &mut RecordBuffer,
@@ -192,20 +205,11 @@ fn encode(
     for row in rows {
         record.row(row.row);
         for cell in cells.get_mut(row.cells.clone()).unwrap_or_default() {
+            cell.timestamp = cell.write.timestamp(tick);
             match cell.write {
-                Write::Counter { value, above } => {
-                    // Above the value it was added to, even if that carries a time in the future: the counter stays the newest version.
-                    cell.timestamp = tick.0.max(above.saturating_add(1));
-                    record.counter(cell.family, cell.qualifier, cell.timestamp, value);
-                }
-                Write::Put { value, timestamp } => {
-                    cell.timestamp = if timestamp == 0 { tick.0 } else { timestamp };
-                    record.cell(cell.family, cell.qualifier, crate::cell::CellType::Put, cell.timestamp, value);
-                }
-                Write::Marker { kind, timestamp } => {
-                    cell.timestamp = if timestamp == 0 { tick.0 } else { timestamp };
-                    record.cell(cell.family, cell.qualifier, kind, cell.timestamp, b"");
-                }
+                Write::Counter { value, .. } => record.counter(cell.family, cell.qualifier, cell.timestamp, value),
+                Write::Put { value, .. } => record.cell(cell.family, cell.qualifier, CellType::Put, cell.timestamp, value),
+                Write::Marker { kind, .. } => record.cell(cell.family, cell.qualifier, kind, cell.timestamp, b""),
                 Write::Nothing => {}
             }
         }
@@ -216,14 +220,15 @@ fn encode(
     record.finish();
 }
 
-/// Inserts what rows and columns are missing (empty: invisible to everyone) and takes the memory for every new version.
+/// Inserts what rows and columns are missing (empty: invisible to everyone) and takes the memory for every new version. Error: the bytes of
+/// the piece that could not be had; what comes before it was taken.
 fn take_memory<'v>(
     state: &State,
     segment: &'v Segment,
     rows: &mut [RowChange<'_, 'v>],
     cells: &mut [CellChange<'_, 'v>],
     thread: usize,
-) -> std::result::Result<(), NoMemory> {
+) -> std::result::Result<(), usize> {
     for row in rows.iter_mut() {
         let row_cells = cells.get_mut(row.cells.clone()).unwrap_or_default();
         let found = match row.found {
@@ -232,7 +237,7 @@ fn take_memory<'v>(
                 let first = row_cells.first().filter(|c| matches!(c.write, Write::Counter { .. })).map(|c| (c.family, c.qualifier));
                 let found = match segment.find_row(row.hash, row.row) {
                     Some(found) => found,
-                    None => segment.insert_row(row.hash, row.row, first, thread)?,
+                    None => segment.insert_row(row.hash, row.row, first, thread).map_err(needs(row.row.len() + BLOCK_BYTES))?,
                 };
                 row.found = Some(found);
                 found
@@ -240,28 +245,54 @@ fn take_memory<'v>(
         };
         for cell in row_cells.iter_mut().filter(|c| !matches!(c.write, Write::Nothing)) {
             let is_counter = matches!(cell.write, Write::Counter { .. });
+            let small = needs(cell.qualifier.len() + BLOCK_BYTES);
             let column = match cell.found.or_else(|| segment.find_column(found, cell.family, cell.qualifier)) {
                 Some(column) => column,
-                None => segment.insert_column(found, cell.family, cell.qualifier, is_counter, thread)?,
+                None => segment.insert_column(found, cell.family, cell.qualifier, is_counter, thread).map_err(small)?,
             };
             cell.found = Some(column);
             cell.ready = match cell.write {
                 Write::Counter { .. } => {
-                    segment.ensure_slots(column, thread)?;
+                    segment.ensure_slots(column, thread).map_err(small)?;
                     let keep = Keep::of(cell.max_versions);
                     let plan = column.plan_increment(keep, state.points.latest(), state.durable(), |user| {
-                        state.points.with_points_try(|points, restarted| user(points, restarted));
+                        state.points.with_points(|points, restarted| user(points, restarted));
                     });
-                    let spare = if plan == Plan::Push { Some(segment.new_copy(thread)?) } else { None };
+                    let spare = if plan == Plan::Push { Some(segment.new_copy(thread).map_err(small)?) } else { None };
                     Ready::Counter { plan, spare }
                 }
-                Write::Put { value, .. } => Ready::Cell(segment.new_cell(value, crate::cell::CellType::Put, thread)?),
-                Write::Marker { kind, .. } => Ready::Cell(segment.new_cell(b"", kind, thread)?),
+                Write::Put { value, .. } => {
+                    let cell = segment.new_cell(value, CellType::Put, thread);
+                    Ready::Cell(cell.map_err(needs(value.len() + BLOCK_BYTES))?)
+                }
+                // The column with the empty qualifier, maybe an empty one, stands in the index for it: a scan meets the marker where the family begins.
+                Write::Marker { kind, .. } if is_of_family(kind) => {
+                    Ready::RowMarker(segment.new_row_marker(cell.family, kind, thread).map_err(small)?)
+                }
+                Write::Marker { kind, .. } => Ready::Cell(segment.new_cell(b"", kind, thread).map_err(small)?),
                 Write::Nothing => Ready::No,
             };
         }
     }
     Ok(())
+}
+
+/// The fixed parts of a row, column or cell are smaller.
+const BLOCK_BYTES: usize = 256;
+
+fn needs(bytes: usize) -> impl Fn(NoMemory) -> usize + Copy {
+    move |NoMemory| bytes
+}
+
+/// The cells of a refused commit go back to their segment: nobody has seen them. In the order opposite to taking, so that they join.
+fn give_back(segment: &Segment, cells: &mut [CellChange<'_, '_>], thread: usize) {
+    for cell in cells.iter_mut().rev() {
+        match std::mem::replace(&mut cell.ready, Ready::No) {
+            Ready::Counter { spare: Some(copy), .. } => segment.give_back_copy(copy, thread),
+            Ready::Cell(cell) | Ready::RowMarker(cell) => segment.give_back_cell(cell, thread),
+            Ready::Counter { spare: None, .. } | Ready::No => {}
+        }
+    }
 }
 
 fn refusal(state: &State, refused: Refused) -> Refusal {

@@ -1,8 +1,9 @@
 //! What one commit writes: rows, and the cells of each. Values are final; where the memory for them comes from is the commit's business.
 
 use crate::cell::CellType;
-use crate::ids::{FamilyId, RowHash};
+use crate::ids::{FamilyId, RowHash, Tick};
 use crate::memstore::{ColumnRef, NewCell, Plan, RowRef, SpareCopy};
+use crate::options::Durability;
 use std::ops::Range;
 
 /// One row of a commit. The caller owns its row lock.
@@ -17,32 +18,81 @@ pub struct RowChange<'a, 'v> {
     pub found: Option<RowRef<'v>>,
 }
 
+/// Which timestamp a cell gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stamp {
+    /// The commit's tick.
+    Tick,
+    /// The caller's own.
+    At(u64),
+    /// The tick, or one more than this if that is larger: above the value that it takes the place of.
+    Above(u64),
+}
+
+impl Stamp {
+    /// The caller's own timestamp; 0 = the tick.
+    pub const fn of(timestamp: u64) -> Self {
+        if timestamp == 0 { Self::Tick } else { Self::At(timestamp) }
+    }
+    /// The timestamp, once the tick is known.
+    #[inline]
+    pub fn at(self, tick: Tick) -> u64 {
+        match self {
+            Self::Tick => tick.0,
+            Self::At(timestamp) => timestamp,
+            Self::Above(timestamp) => tick.0.max(timestamp.saturating_add(1)),
+        }
+    }
+}
+
 /// What is written to a column.
 #[derive(Clone, Copy, Debug)]
 pub enum Write<'a> {
-    /// A counter's new value; its timestamp is above `above`, the timestamp of the value it was added to.
+    /// A counter's new value; its timestamp is above `above`, the timestamp of the value it was added to. At most one for a column.
     Counter {
         /// The value.
         value: i64,
         /// Timestamp of the value before, 0 for none.
         above: u64,
     },
-    /// A value; `timestamp` 0 = the commit's tick.
+    /// A value.
     Put {
         /// The bytes.
         value: &'a [u8],
         /// Its timestamp.
-        timestamp: u64,
+        stamp: Stamp,
     },
-    /// A delete marker; `timestamp` 0 = the commit's tick.
+    /// A delete marker, of the column or (the kinds that say so) of the row's whole family; those have an empty qualifier.
     Marker {
         /// Which one.
         kind: CellType,
         /// Its timestamp.
-        timestamp: u64,
+        stamp: Stamp,
     },
     /// Nothing: a later operation of the call took it back.
     Nothing,
+}
+
+impl Write<'_> {
+    /// True for what a reader can be shown.
+    pub const fn is_value(&self) -> bool {
+        matches!(self, Self::Counter { .. } | Self::Put { .. })
+    }
+    /// Its timestamp, once the tick is known; 0 for nothing.
+    #[inline]
+    pub fn timestamp(&self, tick: Tick) -> u64 {
+        match *self {
+            // Above the value it was added to, even if that carries a time in the future: the counter stays the newest version.
+            Self::Counter { above, .. } => Stamp::Above(above).at(tick),
+            Self::Put { stamp, .. } | Self::Marker { stamp, .. } => stamp.at(tick),
+            Self::Nothing => 0,
+        }
+    }
+}
+
+/// Which marker hides a family of a row, rather than a column.
+pub const fn is_of_family(kind: CellType) -> bool {
+    matches!(kind, CellType::DeleteFamily | CellType::DeleteFamilyVersion)
 }
 
 /// One cell of a commit.
@@ -71,6 +121,21 @@ pub(super) enum Ready {
     Counter { plan: Plan, spare: Option<SpareCopy> },
     /// A list cell, filled but for number and timestamp.
     Cell(NewCell),
+    /// The same, for the row's list of family markers.
+    RowMarker(NewCell),
+}
+
+/// How a commit is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms<'t> {
+    /// The level asked for.
+    pub durability: Durability,
+    /// The tick, if it was drawn already under the same row locks.
+    pub tick: Option<Tick>,
+    /// The caller's thread, which spreads memory.
+    pub thread: usize,
+    /// What the record says of the call's nonce; empty: it has none.
+    pub nonces: &'t [u8],
 }
 
 impl<'a, 'v> CellChange<'a, 'v> {

@@ -270,7 +270,7 @@ impl Env for MemEnv {
     }
     fn lock(&self, path: &Path, exclusive: bool, holder_text: &str) -> io::Result<LockOutcome> {
         if !self.with_tree(|t| Ok(t.machine.lock_permission))? {
-            return Ok(LockOutcome::NoPermission);
+            return Ok(LockOutcome::NoPermission { os_errno: libc::EACCES });
         }
         let new = Arc::new(Inode::new(&self.shared.disk));
         self.with_tree(|t| {

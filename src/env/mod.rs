@@ -132,7 +132,10 @@ pub enum LockOutcome {
         holder: String,
     },
     /// The lock file cannot be opened or made: no right to, or a read-only file system.
-    NoPermission,
+    NoPermission {
+        /// What the system said.
+        os_errno: i32,
+    },
 }
 
 /// Device and inode of a file.

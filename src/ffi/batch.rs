@@ -93,11 +93,11 @@ pub struct region_mutation_t {
     pub ttl_ms: u32,
     /// Row.
     pub row: region_slice_t,
-    /// Qualifier.
+    /// Qualifier; empty for DELETE_FAMILY, DELETE_FAMILY_VERSION and DELETE_ROW.
     pub qual: region_slice_t,
-    /// PUT, APPEND: bytes. CHECK: what is expected.
+    /// PUT, APPEND: bytes. CHECK that compares bytes: what is expected. Else empty.
     pub value: region_slice_t,
-    /// INCREMENT: what to add. CHECK with I64: what is expected.
+    /// INCREMENT: what to add. CHECK with I64 that compares: what is expected. Else 0.
     pub delta: i64,
     /// 0 = assigned.
     pub timestamp: u64,
@@ -131,6 +131,30 @@ pub(super) fn mutation(op: u32, flags: u32, ttl_ms: u32) -> Result<Op> {
     Ok(op)
 }
 
+/// Refuses what is set in a field that the operation does not take: only so can the field ever get a meaning there.
+pub(super) fn takes_its_fields(m: &Mutation<'_>) -> Result<()> {
+    let (family, qual, value, delta) = (m.family != 0, !m.qual.is_empty(), !m.value.is_empty(), m.delta != 0);
+    let foreign: &[(&str, bool)] = match m.op {
+        Op::Put | Op::Append => &[("delta", delta)],
+        Op::Delete | Op::DeleteVersion => &[("value", value), ("delta", delta)],
+        Op::DeleteFamily | Op::DeleteFamilyVersion => &[("qual", qual), ("value", value), ("delta", delta)],
+        Op::DeleteRow => &[("family", family), ("qual", qual), ("value", value), ("delta", delta)],
+        Op::Increment => &[("value", value)],
+        Op::Check { how: Comparison::Exists | Comparison::Absent, .. } => &[("value", value), ("delta", delta)],
+        Op::Check { as_counter: true, .. } => &[("value", value)],
+        Op::Check { as_counter: false, .. } => &[("delta", delta)],
+    };
+    match foreign.iter().find(|(_, set)| *set) {
+        None => Ok(()),
+        Some((field, _)) => Err(not_taken(m.op, field)),
+    }
+}
+
+#[cold]
+fn not_taken(op: Op, field: &str) -> Error {
+    Error::new(ErrorKind::Invalid, format!("{field}: {} does not take it; leave it 0 or empty", op.name()))
+}
+
 fn check(flags: u32) -> Result<Op> {
     let i64_bit = region_check::REGION_CHECK_I64 as u32;
     let how = match flags & !i64_bit {
@@ -162,17 +186,20 @@ struct Results<'a> {
 }
 
 impl<'a> Results<'a> {
-    /// Checks it, and says of every element that it was not run: true until the core says otherwise.
+    /// Checks size and length.
     fn new(caller: Caller<'a>, base: *mut region_op_result_t, n: usize, size: usize) -> Result<Self> {
-        let results = Self { caller, base, n, size };
-        if !base.is_null() && n > 0 {
-            // Checks the size and the length.
+        if !base.is_null() {
             Elements::new(caller, base.cast_const(), n, size, RESULT_BYTES_FIRST, "results")?;
-            for i in 0..n {
-                results.set(i, OpResult { status: OpStatus::Failed(ErrorKind::NotRun), flags: 0, value: 0 });
-            }
         }
-        Ok(results)
+        Ok(Self { caller, base, n, size })
+    }
+    /// Says of every element that it was not run: true until the core says otherwise.
+    fn clear(caller: Caller<'a>, base: *mut region_op_result_t, n: usize, size: usize) -> Result<()> {
+        let results = Self::new(caller, base, n, size)?;
+        if !base.is_null() {
+            (0..n).for_each(|i| results.set(i, OpResult { status: OpStatus::Failed(ErrorKind::NotRun), flags: 0, value: 0 }));
+        }
+        Ok(())
     }
     fn set(&self, i: usize, r: OpResult) {
         let status = match r.status {
@@ -233,13 +260,17 @@ pub unsafe extern "C" fn region_increment_packed(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_increment_packed", r, err, |open, c| {
+        // An n that the buffer cannot hold says nothing about the length of results.
+        let known = if n <= incs_len / 16 { n } else { 0 };
+        let outputs = |c: Caller<'_>| {
+            Write::clear(c, opts);
+            Results::clear(c, results, known, result_size)
+        };
+        guard::on::<Open>("region_increment_packed", r, err, outputs, |open, c| {
             let bytes = c.bytes(incs, incs_len, "incs")?;
             let write = Write::given(c, opts)?;
             with_notes(|notes| {
                 let incs = PackedIncrements::parse(bytes, n, notes);
-                // An n that the buffer cannot hold says nothing about the length of results.
-                let known = if n <= bytes.len() / 16 { n } else { 0 };
                 let results = Results::new(c, results, known, result_size)?;
                 let incs = incs.map_err(|e| results.refuse(e))?;
                 let mut info = CommitInfo::default();
@@ -280,11 +311,18 @@ impl Mutations for Array<'_> {
 
 /// Many changes in one call. Consecutive elements of the same row form a group: one atomic change of the row, in the order
 /// given. Rows are independent unless REGION_W_ATOMIC. results: n elements of result_size bytes, or NULL; in a failed group
-/// the failing element has the reason, the others REGION_E_NOT_RUN. They are written whenever the arguments are in order,
-/// whatever is returned. Pointers are borrowed for the call. Threads: any.
+/// the failing element has the reason, the others REGION_E_NOT_RUN. Whatever is returned, they are written (as
+/// REGION_E_NOT_RUN until more is known), unless n, op_size or result_size cannot be. Pointers are borrowed for the call. Threads: any.
+/// An element that is malformed makes the whole call fail, and nothing is applied: an unknown op or flag, a reserved field or
+/// one that the op does not take that is not 0 or empty, NULL with a length, a packed record that does not fit its buffer.
+/// What depends on the region makes its group fail, with REGION_W_ATOMIC the call: a row key that is empty, too long or
+/// outside the key range, an unknown family, a value that is too large or no counter, an overflow, a row that stays locked,
+/// an op that this version does not have (REGION_E_UNSUPPORTED).
 /// REGION_OK: every element applied. REGION_NOT_APPLIED: none failed, at least one check or bound was not met, its group
 /// changed nothing. REGION_E_PARTIAL: some groups applied, some failed. Any other error: nothing of the call was applied,
-/// REGION_E_OUTCOME_UNKNOWN excepted. err->op_index: the first failure. Else as region_increment.
+/// REGION_E_OUTCOME_UNKNOWN excepted. err->op_index: the first element that failed, else the first whose check or bound was
+/// not met. With REGION_W_ATOMIC the first element, in the order of the call, that failed or was not met decides. Else as
+/// region_increment.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_batch_mutate(
@@ -299,12 +337,20 @@ pub unsafe extern "C" fn region_batch_mutate(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_batch_mutate", r, err, |open, c| {
+        let outputs = |c: Caller<'_>| {
+            Write::clear(c, opts);
+            // An n that is out of all bounds says nothing about the length of results.
+            match Elements::new(c, ops, n, op_size, MUTATION_BYTES_FIRST, "ops") {
+                Ok(_) => Results::clear(c, results, n, result_size),
+                Err(_) => Ok(()),
+            }
+        };
+        guard::on::<Open>("region_batch_mutate", r, err, outputs, |open, c| {
             let write = Write::given(c, opts)?;
             let ops = Array(Elements::new(c, ops, n, op_size, MUTATION_BYTES_FIRST, "ops")?);
             let results = Results::new(c, results, n, result_size)?;
             for i in 0..n {
-                if let Err(e) = ops.try_get(i) {
+                if let Err(e) = ops.try_get(i).and_then(|m| takes_its_fields(&m)) {
                     return Err(results.refuse(e.context(format_args!("ops[{i}]")).at_op(i as u64)));
                 }
             }
@@ -328,12 +374,16 @@ pub unsafe extern "C" fn region_batch_mutate_packed(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_batch_mutate_packed", r, err, |open, c| {
+        let known = if n <= ops_len / 40 { n } else { 0 };
+        let outputs = |c: Caller<'_>| {
+            Write::clear(c, opts);
+            Results::clear(c, results, known, result_size)
+        };
+        guard::on::<Open>("region_batch_mutate_packed", r, err, outputs, |open, c| {
             let bytes = c.bytes(ops, ops_len, "ops")?;
             let write = Write::given(c, opts)?;
             with_notes(|notes| {
                 let ops = PackedOps::parse(bytes, n, notes);
-                let known = if n <= bytes.len() / 40 { n } else { 0 };
                 let results = Results::new(c, results, known, result_size)?;
                 let ops = ops.map_err(|e| results.refuse(e))?;
                 run(open, &ops, &write, results)

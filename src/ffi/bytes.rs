@@ -107,9 +107,12 @@ impl ValueSink for Fill<'_> {
 }
 
 impl region_value_t {
-    /// No value: what the outputs are until one is found.
-    pub(super) fn cleared(self) -> Self {
-        Self { data: std::ptr::null(), len: 0, timestamp: 0, seq: 0, pin: 0, reserved: 0, ..self }
+    /// No value: what the outputs are until one is found. Nothing for NULL.
+    #[inline]
+    pub(super) fn clear(c: Caller<'_>, at: *mut Self) {
+        if let Some(value) = c.read(at.cast_const()) {
+            c.write(at, Self { data: std::ptr::null(), len: 0, timestamp: 0, seq: 0, pin: 0, reserved: 0, ..value });
+        }
     }
 }
 
@@ -119,7 +122,7 @@ impl region_value_t {
 pub unsafe extern "C" fn region_value_release(val: *mut region_value_t) {
     // SAFETY: val is the C call's argument.
     unsafe {
-        super::guard::plain("region_value_release", std::ptr::null_mut(), |c| {
+        super::guard::plain("region_value_release", std::ptr::null_mut(), super::guard::no_outputs, |c| {
             let Some(mut value) = c.read(val.cast_const()) else { return Ok(Outcome::OK) };
             if value.pin != 0 {
                 handle::close::<Pin>(std::ptr::with_exposed_provenance(value.pin as usize));
@@ -129,6 +132,14 @@ pub unsafe extern "C" fn region_value_release(val: *mut region_value_t) {
             Ok(Outcome::OK)
         })
     };
+}
+
+/// No text: what `fill_text` fills.
+pub(super) fn clear_text(c: Caller<'_>, buf: *mut c_char, cap: usize, len: *mut usize) {
+    c.write(len, 0);
+    if cap > 0 {
+        c.write(buf, 0);
+    }
 }
 
 /// Hands text out: NUL-terminated, cut if it must be; `len` gets its whole length without NUL.

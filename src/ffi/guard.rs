@@ -80,16 +80,27 @@ fn forked() -> Error {
     )
 }
 
-/// An entry point without a handle.  # Safety What `body` passes to the `Caller` are arguments of the C call, which follow
-/// the rules of region.h; so is `err`.
+/// For entry points that tell nothing but their status.
+pub(super) fn no_outputs(_: Caller<'_>) -> Result<()> {
+    Ok(())
+}
+
+/// An entry point without a handle. `outputs` clears what the call tells, so that a failure of any kind leaves nothing of an earlier one there, and may refuse
+/// outputs that cannot be told.  # Safety What `outputs` and `body` pass to the `Caller` are arguments of the C call, which follow the rules of region.h; so
+/// is `err`.
 #[inline]
-pub(super) unsafe fn plain(name: &'static str, err: *mut region_error_t, body: impl FnOnce(Caller<'_>) -> Answer) -> region_status {
+pub(super) unsafe fn plain(
+    name: &'static str,
+    err: *mut region_error_t,
+    outputs: impl FnOnce(Caller<'_>) -> Result<()>,
+    body: impl FnOnce(Caller<'_>) -> Answer,
+) -> region_status {
     let caller = Caller(PhantomData);
     if is_forked() {
-        return write_error(caller, err, &forked());
+        return refuse(caller, err, outputs, &forked());
     }
     INSIDE.set(INSIDE.get() + 1);
-    let result = catch_unwind(AssertUnwindSafe(|| body(caller)));
+    let result = catch_unwind(AssertUnwindSafe(|| outputs(caller).and_then(|()| body(caller))));
     INSIDE.set(INSIDE.get() - 1);
     match result {
         Ok(answer) => finish(caller, err, answer),
@@ -103,17 +114,18 @@ pub(super) unsafe fn on<T: Object>(
     name: &'static str,
     handle: *const T::C,
     err: *mut region_error_t,
+    outputs: impl FnOnce(Caller<'_>) -> Result<()>,
     body: impl FnOnce(&T, Caller<'_>) -> Answer,
 ) -> region_status {
     let caller = Caller(PhantomData);
     if is_forked() {
-        return write_error(caller, err, &forked());
+        return refuse(caller, err, outputs, &forked());
     }
     let entered = match handle::enter::<T>(handle) {
         Ok(entered) => entered,
-        Err(why) => return write_error(caller, err, &why.error(T::NAME)),
+        Err(why) => return refuse(caller, err, outputs, &why.error(T::NAME)),
     };
-    match catch_unwind(AssertUnwindSafe(|| body(entered.object(), caller))) {
+    match catch_unwind(AssertUnwindSafe(|| outputs(caller).and_then(|()| body(entered.object(), caller)))) {
         Ok(answer) => finish(caller, err, answer),
         Err(panic) => {
             let e = panicked(name, panic);
@@ -122,6 +134,14 @@ pub(super) unsafe fn on<T: Object>(
             write_error(caller, err, &e)
         }
     }
+}
+
+/// The call ends before its body; its outputs are cleared nevertheless.
+#[cold]
+fn refuse(caller: Caller<'_>, err: *mut region_error_t, outputs: impl FnOnce(Caller<'_>) -> Result<()>, e: &Error) -> region_status {
+    // What `outputs` objects to comes second to `e`.
+    let _ = catch_unwind(AssertUnwindSafe(|| outputs(caller).is_ok()));
+    write_error(caller, err, e)
 }
 
 /// An entry point that closes a region: nothing to do for NULL, for what is closed, and in a forked child. `body` answers

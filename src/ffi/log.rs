@@ -252,7 +252,7 @@ fn quote(out: &mut String, text: &str) {
 pub unsafe extern "C" fn region_log_set_callback(cb: region_log_cb, ctx: *mut c_void, max_level: u32) -> region_status {
     // SAFETY: the pointers are arguments of the C call.
     unsafe {
-        guard::plain("region_log_set_callback", std::ptr::null_mut(), |_| {
+        guard::plain("region_log_set_callback", std::ptr::null_mut(), guard::no_outputs, |_| {
             let level = match max_level {
                 0 | 3 => LevelFilter::Info,
                 1 => LevelFilter::Error,
@@ -301,10 +301,12 @@ pub unsafe extern "C" fn region_log_set_callback(cb: region_log_cb, ctx: *mut c_
 pub unsafe extern "C" fn region_log_poll(buf: *mut c_void, cap: usize, used: *mut usize, dropped: *mut u64) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::plain("region_log_poll", std::ptr::null_mut(), |c: Caller<'_>| {
+        let outputs = |c: Caller<'_>| {
             c.write(used, 0);
             c.write(dropped, 0);
-            c.require(used, "used")?;
+            c.require(used, "used")
+        };
+        guard::plain("region_log_poll", std::ptr::null_mut(), outputs, |c| {
             let buf = c.buffer(buf, cap, "buf")?;
             start();
             let mut ring = RING.lock();

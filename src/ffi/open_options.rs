@@ -27,7 +27,7 @@ pub enum region_open_flags {
 pub enum region_close_flags {
     /// Open snapshots and scanners do not keep it open: they answer REGION_E_CLOSED from then on.
     REGION_CLOSE_FORCE = 1,
-    /// Do not flush commits of REGION_DUR_SKIP_WAL.
+    /// Do not flush commits of REGION_DUR_SKIP_WAL. This version flushes nothing: they are lost either way.
     REGION_CLOSE_NO_FLUSH = 2,
 }
 
@@ -51,7 +51,8 @@ pub enum region_tick_policy {
     REGION_TICK_DEFAULT = 0,
     /// Takes the next tick, within a bounded lead over the clock.
     REGION_TICK_ADVANCE = 1,
-    /// Waits for the clock.
+    /// Waits for the clock. With ticks of microseconds or milliseconds a row may also wait that was not written within the tick, where more than
+    /// two rows of its lock bucket were (config key lock_buckets): of rows that left the bucket only the latest tick is known.
     REGION_TICK_WAIT = 2,
 }
 

@@ -134,7 +134,10 @@ pub(super) fn known_bits(flags: u32, known: u32, field: &str) -> Result<()> {
 
 /// Refuses a reserved field that is not zero.
 pub(super) fn must_be_zero(value: u64, field: &str) -> Result<()> {
-    if value == 0 { Ok(()) } else { Err(unsupported(field, format_args!("{value}, it must be 0"))) }
+    if value == 0 {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Unsupported, format!("{field} must be 0 in version {}, not {value}", env!("CARGO_PKG_VERSION"))))
 }
 
 #[cold]
@@ -169,6 +172,29 @@ pub(super) struct Write<'a> {
 }
 
 impl<'a> Write<'a> {
+    /// Clears where the commit is to be told, as far as the options can be made sense of.
+    #[inline]
+    pub(super) fn clear(c: Caller<'_>, p: *const region_write_options_t) {
+        if !p.is_null() {
+            Self::clear_info(c, p);
+        }
+    }
+    fn clear_info(c: Caller<'_>, p: *const region_write_options_t) {
+        if let Ok(Some(o)) = read_sized(c, p, "opts")
+            && !o.info.is_null()
+        {
+            // A wrong size is told by `given`.
+            let _ = write_sized(c, o.info, &zeroed(), "opts.info");
+        }
+    }
+    /// The outputs of a write that tells nothing but its commit.
+    #[inline]
+    pub(super) fn only_info(p: *const region_write_options_t) -> impl FnOnce(Caller<'_>) -> Result<()> {
+        move |c| {
+            Self::clear(c, p);
+            Ok(())
+        }
+    }
     #[inline]
     pub(super) fn given(caller: Caller<'a>, p: *const region_write_options_t) -> Result<Self> {
         if p.is_null() {

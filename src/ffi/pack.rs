@@ -24,7 +24,7 @@
 //! each length checked again, so that a buffer that is changed meanwhile gives wrong answers but never a read outside it. The notes live
 //! in a vector that the thread keeps; nothing else is allocated.
 
-use super::batch::{SAME_ROW, mutation};
+use super::batch::{SAME_ROW, mutation, takes_its_fields};
 use crate::error::{Error, ErrorKind, Result};
 use crate::region::{Increment, Increments, Key, Keys, Mutation, Mutations};
 use std::cell::Cell;
@@ -231,7 +231,7 @@ impl<'a> PackedOps<'a> {
             notes.push(at as u32);
             notes.push(row_at);
             let Some(m) = op_at(bytes, at, row_at as usize) else { return Err(bad("ops", i, "its row is not in the buffer")) };
-            m.map_err(|e| e.context(format_args!("ops: record {i}")).at_op(i as u64))?;
+            m.and_then(|m| takes_its_fields(&m)).map_err(|e| e.context(format_args!("ops: record {i}")).at_op(i as u64))?;
             Ok(header.header_len + header.row_len + header.qual_len + header.value_len)
         })?;
         Ok(Self { bytes, starts: notes })
@@ -352,6 +352,7 @@ impl<'a> PackedCell<'a> {
         Some(len)
     }
     /// Reads the record at the beginning of `from`, and its length.
+    #[cfg(test)]
     pub(super) fn read(from: &'a [u8]) -> Option<(Self, usize)> {
         let h: &[u8; CELL_HEADER] = from.first_chunk()?;
         let lens = [u16_at(h, 2)?.into(), u32_at(h, 8)? as usize, u32_at(h, 12)? as usize];

@@ -1,9 +1,9 @@
 //! Chunk pools: memory that regions share and use again.
 
-use super::guard::{self, Outcome};
+use super::guard::{self, Caller, Outcome};
 use super::handle::{self, Object};
 use super::options::known_bits;
-use super::sized::{plain, read_sized, write_sized};
+use super::sized::{plain, read_sized, write_sized, zeroed};
 use super::status::{region_error_t, region_status};
 use crate::error::{Error, ErrorKind};
 use crate::mslab::{ChunkPool, PoolOptions};
@@ -80,14 +80,19 @@ pub unsafe extern "C" fn chunk_pool_create(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::plain("chunk_pool_create", err, |c| {
+        let outputs = |c: Caller<'_>| {
             c.write(out, std::ptr::null_mut());
-            c.require(out, "out")?;
+            c.require(out, "out")
+        };
+        guard::plain("chunk_pool_create", err, outputs, |c| {
             let mut o = PoolOptions::default();
             if let Some(given) = read_sized(c, opts, "opts")? {
                 known_bits(given.flags, 0, "opts.flags")?;
                 let Ok(chunk_size) = usize::try_from(given.chunk_size) else {
-                    return Err(Error::new(ErrorKind::Invalid, "opts.chunk_size"));
+                    return Err(Error::new(
+                        ErrorKind::Invalid,
+                        format!("opts.chunk_size: {} is beyond the address space", given.chunk_size),
+                    ));
                 };
                 o = PoolOptions { chunk_size, max_bytes: given.max_bytes, preallocate_bytes: given.preallocate_bytes, ..o };
             }
@@ -101,7 +106,8 @@ pub unsafe extern "C" fn chunk_pool_create(
 /// E_NOMEM, E_FORKED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn chunk_pool_stats(p: *const chunk_pool_t, out: *mut chunk_pool_stats_t, err: *mut region_error_t) -> region_status {
-    let tell = |pool: &ChunkPool, c: guard::Caller<'_>| {
+    let outputs = |c: Caller<'_>| write_sized(c, out, &zeroed(), "out");
+    let tell = |pool: &ChunkPool, c: Caller<'_>| {
         let s = pool.stats();
         let told = chunk_pool_stats_t {
             struct_size: 0,
@@ -120,10 +126,10 @@ pub unsafe extern "C" fn chunk_pool_stats(p: *const chunk_pool_t, out: *mut chun
     };
     if p.is_null() {
         // SAFETY: all pointers are arguments of the C call.
-        return unsafe { guard::plain("chunk_pool_stats", err, |c| tell(&*ChunkPool::shared()?, c)) };
+        return unsafe { guard::plain("chunk_pool_stats", err, outputs, |c| tell(&*ChunkPool::shared()?, c)) };
     }
     // SAFETY: all pointers are arguments of the C call.
-    unsafe { guard::on::<Pool>("chunk_pool_stats", p, err, |pool, c| tell(&pool.0, c)) }
+    unsafe { guard::on::<Pool>("chunk_pool_stats", p, err, outputs, |pool, c| tell(&pool.0, c)) }
 }
 
 /// Gives idle chunks back to the system until at most keep_bytes of them are left; p NULL: the process's default pool.
@@ -137,10 +143,10 @@ pub unsafe extern "C" fn chunk_pool_trim(p: *mut chunk_pool_t, keep_bytes: u64, 
     };
     if p.is_null() {
         // SAFETY: all pointers are arguments of the C call.
-        return unsafe { guard::plain("chunk_pool_trim", err, |_| trim(&*ChunkPool::shared()?)) };
+        return unsafe { guard::plain("chunk_pool_trim", err, guard::no_outputs, |_| trim(&*ChunkPool::shared()?)) };
     }
     // SAFETY: all pointers are arguments of the C call.
-    unsafe { guard::on::<Pool>("chunk_pool_trim", p, err, |pool, _| trim(&pool.0)) }
+    unsafe { guard::on::<Pool>("chunk_pool_trim", p, err, guard::no_outputs, |pool, _| trim(&pool.0)) }
 }
 
 /// Lets go of a pool; its memory goes when the last region that uses it is closed. NULL, closed, a forked child: nothing
@@ -149,7 +155,7 @@ pub unsafe extern "C" fn chunk_pool_trim(p: *mut chunk_pool_t, keep_bytes: u64, 
 pub unsafe extern "C" fn chunk_pool_close(p: *mut chunk_pool_t) {
     // SAFETY: p is the C call's argument.
     unsafe {
-        guard::plain("chunk_pool_close", std::ptr::null_mut(), |_| {
+        guard::plain("chunk_pool_close", std::ptr::null_mut(), guard::no_outputs, |_| {
             handle::close::<Pool>(p);
             Ok(Outcome::OK)
         })

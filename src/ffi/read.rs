@@ -4,7 +4,8 @@ use super::bytes::{Fill, region_slice_t, region_value_t};
 use super::guard::{self, Caller, Outcome};
 use super::options::{Read, region_read_options_t, unsupported};
 use super::pack::{PackedCell, PackedKeys, with_notes};
-use super::region::{Open, region_t, unsupported_verb};
+use super::page::RowPage;
+use super::region::{Open, region_t};
 use super::scan::region_cell_flags;
 use super::sized::{Elements, plain};
 use super::status::{code, region_error_t, region_status, status_of};
@@ -91,10 +92,12 @@ pub unsafe extern "C" fn region_get(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_get", r, err, |open, c| {
-            let Some(value) = c.read(val.cast_const()) else { return Err(guard::missing("val")) };
-            let mut value = value.cleared();
-            c.write(val, value);
+        let outputs = |c: Caller<'_>| {
+            region_value_t::clear(c, val);
+            Ok(())
+        };
+        guard::on::<Open>("region_get", r, err, outputs, |open, c| {
+            let Some(mut value) = c.read(val.cast_const()) else { return Err(guard::missing("val")) };
             let key = Key { family, row: c.bytes(row, row_len, "row")?, qual: c.bytes(qual, qual_len, "qual")? };
             let read = Read::given(c, opts)?;
             let mut fill = Fill::new(c, &value)?;
@@ -124,9 +127,12 @@ pub unsafe extern "C" fn region_counter_get(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_counter_get", r, err, |open, c| {
+        let outputs = |c: Caller<'_>| {
             c.write(value, 0);
             c.write(timestamp, 0);
+            Ok(())
+        };
+        guard::on::<Open>("region_counter_get", r, err, outputs, |open, c| {
             let key = Key { family, row: c.bytes(row, row_len, "row")?, qual: c.bytes(qual, qual_len, "qual")? };
             let read = Read::given(c, opts)?;
             match open.region.counter_get(read.snapshot(), &read.options, key)? {
@@ -160,30 +166,33 @@ pub unsafe extern "C" fn region_counter_get_packed(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_counter_get_packed", r, err, |open, c| {
-            let bytes = c.bytes(keys, keys_len, "keys")?;
-            let read = Read::given(c, opts)?;
+        let tell = |c: Caller<'_>, i: usize, value: i64, status: i32| {
+            c.write(values.wrapping_add(i), value);
+            if !statuses.is_null() {
+                c.write(statuses.wrapping_add(i), status);
+            }
+        };
+        let outputs = |c: Caller<'_>| {
             if n > 0 {
                 c.require(values, "values")?;
             }
+            // An n that the buffer cannot hold says nothing about the length of values.
+            let known = if n <= keys_len / 8 { n } else { 0 };
+            (0..known).for_each(|i| tell(c, i, 0, code::REGION_E_NOT_RUN as i32));
+            Ok(())
+        };
+        guard::on::<Open>("region_counter_get_packed", r, err, outputs, |open, c| {
+            let bytes = c.bytes(keys, keys_len, "keys")?;
+            let read = Read::given(c, opts)?;
             with_notes(|notes| {
                 let keys = PackedKeys::parse(bytes, n, notes)?;
-                let tell = |i: usize, value: i64, status: i32| {
-                    c.write(values.wrapping_add(i), value);
-                    if !statuses.is_null() {
-                        c.write(statuses.wrapping_add(i), status);
-                    }
-                };
-                for i in 0..n {
-                    tell(i, 0, code::REGION_E_NOT_RUN as i32);
-                }
                 let mut first = None;
                 open.region.counter_get_many(read.snapshot(), &read.options, &keys, &mut |i, result| match result {
                     _ if i >= n => {}
-                    Ok(Some((value, _))) => tell(i, value, 0),
-                    Ok(None) => tell(i, 0, code::REGION_NOT_FOUND as i32),
+                    Ok(Some((value, _))) => tell(c, i, value, 0),
+                    Ok(None) => tell(c, i, 0, code::REGION_NOT_FOUND as i32),
                     Err(e) => {
-                        tell(i, 0, status_of(e.kind()) as i32);
+                        tell(c, i, 0, status_of(e.kind()) as i32);
                         first.get_or_insert_with(|| e.at_op(i as u64));
                     }
                 })?;
@@ -215,9 +224,12 @@ pub unsafe extern "C" fn region_get_packed(
     use region_cell_flags::{REGION_CELL_NEW_ROW, REGION_CELL_NOT_FOUND, REGION_CELL_ROW_END};
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_get_packed", r, err, |open, c| {
+        let outputs = |c: Caller<'_>| {
             c.write(used, 0);
             c.write(n_done, 0);
+            Ok(())
+        };
+        guard::on::<Open>("region_get_packed", r, err, outputs, |open, c| {
             let bytes = c.bytes(keys, keys_len, "keys")?;
             let read = Read::given(c, opts)?;
             let page = c.buffer(page, cap, "page")?;
@@ -227,7 +239,7 @@ pub unsafe extern "C" fn region_get_packed(
                 let keys = PackedKeys::parse(bytes, n, notes)?;
                 let (mut at, mut done, mut needed) = (0, 0, 0);
                 let mut failed = None;
-                open.region.get_many(read.snapshot(), &read.options, &keys, &mut |i, found| {
+                open.region.get_many(read.snapshot(), &read.options, &keys, cap, &mut |i, found| {
                     let key = keys.get(i);
                     let flags = REGION_CELL_NEW_ROW as u8 | REGION_CELL_ROW_END as u8;
                     let mut cell = PackedCell {
@@ -271,8 +283,11 @@ pub unsafe extern "C" fn region_get_packed(
     }
 }
 
-/// Reads the chosen columns of one row into a page. Not built in this version: REGION_E_UNSUPPORTED. *used and *n_cells are
-/// 0. Threads: any.
+/// Reads the chosen columns of one row (n_columns 0: all) into a page of cell records (region_pack.h), as region_get does: all
+/// at one instant, that of the call or of opts->snapshot. Up to max_versions of each column (0 = 1; at most what its family
+/// keeps), the best first. *used: bytes of page filled; *n_cells: records. All or nothing: a page that is too small gets
+/// REGION_TRUNCATED, *n_cells 0 and *used the bytes it needs (now: the row may grow before the next call). A row that shows
+/// nothing: REGION_NOT_FOUND, both 0. Threads: any; waits for no write. Returns as region_get, and REGION_E_TOO_LARGE.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_get_row(
@@ -290,19 +305,30 @@ pub unsafe extern "C" fn region_get_row(
     n_cells: *mut usize,
     err: *mut region_error_t,
 ) -> region_status {
-    let _ = max_versions;
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_get_row", r, err, |_, c| {
+        let outputs = |c: Caller<'_>| {
             c.write(used, 0);
             c.write(n_cells, 0);
-            c.bytes(row, row_len, "row")?;
-            Read::given(c, opts)?;
-            self::columns(c, columns, n_columns, column_size, "columns")?;
-            c.buffer(page, cap, "page")?;
+            Ok(())
+        };
+        guard::on::<Open>("region_get_row", r, err, outputs, |open, c| {
+            let row = c.bytes(row, row_len, "row")?;
+            let read = Read::given(c, opts)?;
+            let columns = self::columns(c, columns, n_columns, column_size, "columns")?;
+            let page = c.buffer(page, cap, "page")?;
             c.require(used, "used")?;
             c.require(n_cells, "n_cells")?;
-            Err(unsupported_verb("region_get_row"))
+            let mut sink = RowPage::new(page);
+            open.region.get_row(read.snapshot(), &read.options, row, &columns, max_versions, &mut sink)?;
+            let (bytes, cells) = sink.finish()?;
+            c.write(n_cells, cells);
+            c.write(used, bytes);
+            Ok(match (bytes, cells) {
+                (0, 0) => Outcome::of(code::REGION_NOT_FOUND),
+                (_, 0) => Outcome::of(code::REGION_TRUNCATED),
+                _ => Outcome::OK,
+            })
         })
     }
 }

@@ -1,14 +1,14 @@
 //! Opening, closing, families, and what a region tells about itself.
 
-use super::bytes::{fill_text, region_slice_t};
-use super::guard::{self, Answer, Outcome};
+use super::bytes::{clear_text, fill_text, region_slice_t};
+use super::guard::{self, Answer, Caller, Outcome};
 use super::handle::{self, Object};
 use super::open_options::{self, FAMILY_BYTES_FIRST, region_family_t, region_options_t};
 use super::options::{known_bits, timeout};
 use super::pool::Pool;
 use super::sized::{self, plain, read_sized, write_sized};
 use super::status::{code, region_error_t, region_status};
-use crate::error::{Error, ErrorKind};
+use crate::error::ErrorKind;
 use crate::ids::FamilyId;
 use crate::options::RegionOptions;
 use crate::region::{CloseFlags, Region};
@@ -51,9 +51,11 @@ pub unsafe extern "C" fn region_open(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::plain("region_open", err, |c| {
+        let outputs = |c: Caller<'_>| {
             c.write(out, std::ptr::null_mut());
-            c.require(out, "out")?;
+            c.require(out, "out")
+        };
+        guard::plain("region_open", err, outputs, |c| {
             let path = c.path(path)?;
             let (mut o, mut pool, mut cb) = (RegionOptions::default(), None, None);
             if let Some(given) = read_sized(c, opts, "opts")? {
@@ -117,7 +119,7 @@ pub unsafe extern "C" fn region_close(r: *mut region_t, flags: u32, timeout_us: 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_destroy(path: *const c_char, err: *mut region_error_t) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
-    unsafe { guard::plain("region_destroy", err, |c| Region::destroy(c.path(path)?).map(|()| Outcome::OK)) }
+    unsafe { guard::plain("region_destroy", err, guard::no_outputs, |c| Region::destroy(c.path(path)?).map(|()| Outcome::OK)) }
 }
 
 /// The id of a family: what every other call takes. Ids are stored and never used again. *id: 0 if there is none. Threads:
@@ -133,9 +135,11 @@ pub unsafe extern "C" fn region_family_id(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_family_id", r, err, |open, c| {
+        let outputs = |c: Caller<'_>| {
             c.write(id, 0);
-            c.require(id, "id")?;
+            c.require(id, "id")
+        };
+        guard::on::<Open>("region_family_id", r, err, outputs, |open, c| {
             match open.region.family_id(c.bytes(name, name_len, "name")?)? {
                 Some(found) => c.write(id, found.0),
                 None => return Ok(Outcome::of(code::REGION_NOT_FOUND)),
@@ -158,8 +162,11 @@ pub unsafe extern "C" fn region_family_set(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_family_set", r, err, |open, c| {
+        let outputs = |c: Caller<'_>| {
             c.write(id, 0);
+            Ok(())
+        };
+        guard::on::<Open>("region_family_set", r, err, outputs, |open, c| {
             let given = sized::read(c, f, family_size, FAMILY_BYTES_FIRST, "f")?;
             let made = open.region.family_set(open_options::family(c, &given)?)?;
             c.write(id, made.0);
@@ -173,7 +180,11 @@ pub unsafe extern "C" fn region_family_set(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_family_drop(r: *mut region_t, id: u32, err: *mut region_error_t) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
-    unsafe { guard::on::<Open>("region_family_drop", r, err, |open, _| open.region.family_drop(FamilyId(id)).map(|()| Outcome::OK)) }
+    unsafe {
+        guard::on::<Open>("region_family_drop", r, err, guard::no_outputs, |open, _| {
+            open.region.family_drop(FamilyId(id)).map(|()| Outcome::OK)
+        })
+    }
 }
 
 /// The family with the smallest id above after_id: begin with 0. *id and *out: its id and settings, either may be NULL;
@@ -190,11 +201,11 @@ pub unsafe extern "C" fn region_family_next(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_family_next", r, err, |open, c| {
+        let outputs = |c: Caller<'_>| {
             c.write(id, 0);
-            if !out.is_null() {
-                sized::write(c, out, family_size, FAMILY_BYTES_FIRST, 0, &sized::zeroed(), "out")?;
-            }
+            if out.is_null() { Ok(()) } else { sized::write(c, out, family_size, FAMILY_BYTES_FIRST, 0, &sized::zeroed(), "out") }
+        };
+        guard::on::<Open>("region_family_next", r, err, outputs, |open, c| {
             let Some((found, info)) = open.region.family_next(after_id)? else {
                 return Ok(Outcome::of(code::REGION_DONE));
             };
@@ -214,7 +225,8 @@ pub unsafe extern "C" fn region_family_next(
 }
 
 /// Everything that is set, as JSON: keys with types, defaults and values, and the families. json gets at most cap bytes
-/// with NUL; *len (may be NULL) the whole length without NUL. json may be NULL when cap is 0. Threads: any.
+/// with NUL; *len (may be NULL) the whole length without NUL; on an error the text is empty and *len 0. json may be NULL when
+/// cap is 0. Threads: any.
 /// REGION_TRUNCATED, REGION_E_INVALID, E_HANDLE, E_CLOSED, E_FORKED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_describe(
@@ -225,7 +237,13 @@ pub unsafe extern "C" fn region_describe(
     err: *mut region_error_t,
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
-    unsafe { guard::on::<Open>("region_describe", r, err, |open, c| fill_text(c, json, cap, len, &open.region.describe()?, "json")) }
+    unsafe {
+        let outputs = |c: Caller<'_>| {
+            clear_text(c, json, cap, len);
+            Ok(())
+        };
+        guard::on::<Open>("region_describe", r, err, outputs, |open, c| fill_text(c, json, cap, len, &open.region.describe()?, "json"))
+    }
 }
 
 /// What the last recovery found, as JSON; buffer as in region_describe. Threads: any. REGION_TRUNCATED, REGION_E_INVALID,
@@ -240,11 +258,17 @@ pub unsafe extern "C" fn region_recovery_report(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_recovery_report", r, err, |open, c| fill_text(c, json, cap, len, &open.region.recovery_report()?, "json"))
+        let outputs = |c: Caller<'_>| {
+            clear_text(c, json, cap, len);
+            Ok(())
+        };
+        guard::on::<Open>("region_recovery_report", r, err, outputs, |open, c| {
+            fill_text(c, json, cap, len, &open.region.recovery_report()?, "json")
+        })
     }
 }
 
-/// Numbers about a region since it was opened.
+/// Numbers about a region, counted since it was opened. Each is right for itself; they are not read at one instant.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct region_stats_t {
@@ -252,53 +276,55 @@ pub struct region_stats_t {
     pub struct_size: u32,
     /// 0
     pub reserved: u32,
-    /// Last commit number given.
+    /// Last commit number given. Numbers are not dense: an open skips some.
     pub seq: u64,
     /// Every commit up to this one is on stable storage.
     pub durable_seq: u64,
-    /// Bytes of cells and index in memory.
+    /// Bytes that rows, columns, cells and index use in memory.
     pub memstore_bytes: u64,
-    /// Bytes of memory taken for them.
+    /// Bytes of memory taken for them: what memstore_limit bounds.
     pub memstore_heap_bytes: u64,
-    /// Bytes of log.
+    /// Bytes of the log's files, prepared ones too.
     pub wal_bytes: u64,
     /// Syncs of the log.
     pub wal_syncs: u64,
-    /// Flushes.
+    /// Flushes; 0 in this version.
     pub flushes: u64,
-    /// Compactions.
+    /// Compactions; 0 in this version.
     pub compactions: u64,
-    /// Rows read.
+    /// Values looked up (each key of a packed call is one, also if there is no value), and cells that scanners gave out.
     pub reads: u64,
-    /// Commits.
+    /// Operations applied by region_put, region_delete and region_batch_mutate(_packed), increments and checks among them. As increments: each counts
+    /// once however often it had to be tried; what failed, was not applied or has an unknown outcome does not count.
     pub writes: u64,
-    /// Increments.
+    /// Counters incremented by region_increment, region_increment_row and region_increment_packed; reading ones (delta 0) too.
     pub increments: u64,
-    /// Checks that were met.
+    /// REGION_OP_CHECKs that were met, each once however often its call had to be tried. Of an atomic call, or of a group, none behind the element
+    /// that kept it from being applied.
     pub checks_passed: u64,
-    /// Checks that were not.
+    /// Those that were not.
     pub checks_failed: u64,
-    /// Writes that waited for memory or log space.
+    /// Times that a write waited for memory or log space, or was refused for want of them.
     pub stalled_writes: u64,
-    /// Microseconds that they waited.
+    /// Microseconds of these waits.
     pub stalled_us: u64,
-    /// Times a row lock had to be waited for.
+    /// Times that a row lock had to be waited for.
     pub row_lock_waits: u64,
-    /// Times the clock had to be waited for.
+    /// Times that a commit waited for the clock's next tick.
     pub clock_waits: u64,
-    /// Increments that went with another one's commit.
+    /// Increments that went with another one's commit; 0 in this version.
     pub folded: u64,
     /// Commits that took a tick ahead of the clock.
     pub tick_advances: u64,
-    /// Furthest that a tick was ahead.
+    /// Furthest that a tick was ahead, in nanoseconds.
     pub tick_lead_max_ns: u64,
     /// Scanners open now.
     pub open_scanners: u64,
-    /// Snapshots open now.
+    /// Snapshots open now, without those that scanners took for themselves.
     pub open_snapshots: u64,
-    /// Read point of the oldest.
+    /// Read point of the oldest, be it a scanner's; 0 if there is none.
     pub oldest_snapshot_seq: u64,
-    /// Its age.
+    /// Its age in microseconds.
     pub oldest_snapshot_age_us: u64,
     /// Values pinned now.
     pub pinned_values: u64,
@@ -306,11 +332,11 @@ pub struct region_stats_t {
     pub pinned_bytes: u64,
     /// The limit of memstore memory.
     pub memstore_limit: u64,
-    /// Bytes of memstore that wait to be flushed.
+    /// Part of memstore_bytes that takes no more commits and waits for a flush.
     pub memstore_sealed_bytes: u64,
-    /// Log segments in use.
+    /// Log files that are in use, needed for recovery or prepared.
     pub wal_segments: u64,
-    /// Bytes of commits that are not in the log.
+    /// Bytes of REGION_DUR_SKIP_WAL commits: lost with the process.
     pub unlogged_bytes: u64,
     /// 0 healthy, 1 poisoned, 2 closing.
     pub health: u64,
@@ -322,7 +348,8 @@ plain!(region_stats_t);
 pub unsafe extern "C" fn region_stats(r: *mut region_t, out: *mut region_stats_t, err: *mut region_error_t) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_stats", r, err, |open, c| -> Answer {
+        let outputs = |c: Caller<'_>| write_sized(c, out, &sized::zeroed(), "out");
+        guard::on::<Open>("region_stats", r, err, outputs, |open, c| -> Answer {
             let s = open.region.stats()?;
             let told = region_stats_t {
                 struct_size: 0,
@@ -363,9 +390,4 @@ pub unsafe extern "C" fn region_stats(r: *mut region_t, out: *mut region_stats_t
             Ok(Outcome::OK)
         })
     }
-}
-
-/// The region of an error, for the rooms whose handles are its children.
-pub(super) fn unsupported_verb(name: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("{name} is not built in version {}", env!("CARGO_PKG_VERSION")))
 }

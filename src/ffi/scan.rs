@@ -22,13 +22,14 @@ pub struct region_scanner_t(());
 /// Bits of region_scan_t.flags.
 #[repr(C)]
 pub enum region_scan_flags {
-    /// From the last row to the first; start_row is the largest then.
+    /// From the last row to the first: start_row is the largest then, end_row the smallest. The cells of a row come as ever.
     REGION_SCAN_REVERSE = 1,
     /// end_row itself too.
     REGION_SCAN_INCLUSIVE_END = 2,
     /// Not start_row itself.
     REGION_SCAN_EXCLUSIVE_START = 4,
-    /// Delete markers and deleted cells too.
+    /// Everything that is stored: all delete markers, and up to max_versions values of each column, deleted ones too. Markers of
+    /// a family come first in it, with an empty qualifier. Not together with columns.
     REGION_SCAN_RAW = 8,
     /// Without values.
     REGION_SCAN_KEYS_ONLY = 16,
@@ -44,7 +45,7 @@ pub struct region_scan_t {
     pub struct_size: u32,
     /// REGION_SCAN_*
     pub flags: u32,
-    /// First row; empty = unbounded.
+    /// First row, or the first behind it (REVERSE: before it); empty = unbounded.
     pub start_row: region_slice_t,
     /// First row beyond; empty = unbounded.
     pub end_row: region_slice_t,
@@ -60,7 +61,7 @@ pub struct region_scan_t {
     pub row_limit: u64,
     /// Cells; 0 = no limit.
     pub cell_limit: u64,
-    /// Versions of each column; 0 = 1.
+    /// Versions of each column, at most what its family keeps; 0 = 1. The best, that is the one with the largest timestamp, first.
     pub max_versions: u32,
     /// Cells of each row; 0 = no limit.
     pub cells_per_row: u32,
@@ -149,9 +150,11 @@ pub unsafe extern "C" fn region_snapshot_open(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_snapshot_open", r, err, |open, c| {
+        let outputs = |c: Caller<'_>| {
             c.write(out, std::ptr::null_mut());
-            c.require(out, "out")?;
+            c.require(out, "out")
+        };
+        guard::on::<Open>("region_snapshot_open", r, err, outputs, |open, c| {
             let snapshot = open.region.snapshot(timeout(timeout_us, &open.region))?;
             c.write(out, handle::create(Snap { snapshot, region: open.region.clone() })?);
             Ok(Outcome::OK)
@@ -165,7 +168,7 @@ pub unsafe extern "C" fn region_snapshot_seq(s: *const region_snapshot_t) -> u64
     let mut seq = 0;
     // SAFETY: s is the C call's argument.
     unsafe {
-        guard::on::<Snap>("region_snapshot_seq", s, std::ptr::null_mut(), |snap, _| {
+        guard::on::<Snap>("region_snapshot_seq", s, std::ptr::null_mut(), guard::no_outputs, |snap, _| {
             seq = snap.snapshot.seq();
             Ok(Outcome::OK)
         })
@@ -178,7 +181,7 @@ pub unsafe extern "C" fn region_snapshot_seq(s: *const region_snapshot_t) -> u64
 pub unsafe extern "C" fn region_snapshot_close(s: *mut region_snapshot_t) {
     // SAFETY: s is the C call's argument.
     unsafe {
-        guard::plain("region_snapshot_close", std::ptr::null_mut(), |_| {
+        guard::plain("region_snapshot_close", std::ptr::null_mut(), guard::no_outputs, |_| {
             handle::close::<Snap>(s);
             Ok(Outcome::OK)
         })
@@ -216,9 +219,11 @@ pub unsafe extern "C" fn region_scanner_open(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_scanner_open", r, err, |open, c| {
+        let outputs = |c: Caller<'_>| {
             c.write(out, std::ptr::null_mut());
-            c.require(out, "out")?;
+            c.require(out, "out")
+        };
+        guard::on::<Open>("region_scanner_open", r, err, outputs, |open, c| {
             let read = Read::given(c, opts)?;
             let given = read_sized(c, scan, "scan")?.unwrap_or_else(sized::zeroed);
             known_bits(given.flags, ScanSpec::FLAGS_ALL, "scan.flags")?;
@@ -263,11 +268,11 @@ pub unsafe extern "C" fn region_scanner_next(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Scan>("region_scanner_next", s, err, |scan, c| {
+        // A wrong size is told before a cell is taken.
+        let outputs = |c: Caller<'_>| sized::write(c, cell, cell_size, CELL_BYTES_FIRST, 0, &sized::zeroed(), "cell");
+        guard::on::<Scan>("region_scanner_next", s, err, outputs, |scan, c| {
             with_state(scan, c, |state, c| {
-                // A wrong size is told before a cell is taken.
-                sized::write(c, cell, cell_size, CELL_BYTES_FIRST, 0, &sized::zeroed(), "cell")?;
-                let Some(next) = state.next()? else { return Ok(Outcome::of(code::REGION_DONE)) };
+                let Some((next, flags)) = state.next()? else { return Ok(Outcome::of(code::REGION_DONE)) };
                 let told = region_cell_t {
                     row: region_slice_t::of(next.row),
                     qual: region_slice_t::of(next.qual),
@@ -275,8 +280,8 @@ pub unsafe extern "C" fn region_scanner_next(
                     timestamp: next.timestamp,
                     seq: next.seq,
                     family: next.family,
-                    r#type: u16::from(next.kind),
-                    flags: u16::from(next.flags),
+                    r#type: next.kind as u16,
+                    flags: flags as u16,
                 };
                 sized::write(c, cell, cell_size, CELL_BYTES_FIRST, 0, &told, "cell")?;
                 Ok(Outcome::OK)
@@ -288,8 +293,7 @@ pub unsafe extern "C" fn region_scanner_next(
 /// The next cells as packed records (region_pack.h): as many as fit cap bytes, with REGION_SCAN_WHOLE_ROWS whole rows only.
 /// *used: bytes filled; *n_cells: records. A first record (row) that does not fit: REGION_TRUNCATED, *n_cells 0, *used the
 /// bytes it needs; call again with a larger page. REGION_DONE, with both 0, at the end. May be mixed with
-/// region_scanner_next. Threads: one at a time. Returns as region_scanner_next, and REGION_E_TOO_LARGE (a row of more than
-/// 256 MiB with WHOLE_ROWS).
+/// region_scanner_next. Threads: one at a time. Returns as region_scanner_next, and REGION_E_TOO_LARGE.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_scanner_next_page(
@@ -302,19 +306,22 @@ pub unsafe extern "C" fn region_scanner_next_page(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Scan>("region_scanner_next_page", s, err, |scan, c| {
+        let outputs = |c: Caller<'_>| {
             c.write(used, 0);
             c.write(n_cells, 0);
+            Ok(())
+        };
+        guard::on::<Scan>("region_scanner_next_page", s, err, outputs, |scan, c| {
             c.require(used, "used")?;
             c.require(n_cells, "n_cells")?;
             let page = c.buffer(page, cap, "page")?;
             with_state(scan, c, |state, c| {
-                let out = state.page(page)?;
-                c.write(n_cells, out.cells);
-                c.write(used, if out.cells == 0 { out.needed } else { out.used });
-                Ok(match (out.cells, out.needed) {
+                let (bytes, cells) = state.page(page)?;
+                c.write(n_cells, cells);
+                c.write(used, bytes);
+                Ok(match (bytes, cells) {
                     (0, 0) => Outcome::of(code::REGION_DONE),
-                    (0, _) => Outcome::of(code::REGION_TRUNCATED),
+                    (_, 0) => Outcome::of(code::REGION_TRUNCATED),
                     _ => Outcome::OK,
                 })
             })
@@ -333,7 +340,7 @@ pub unsafe extern "C" fn region_scanner_seek(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Scan>("region_scanner_seek", s, err, |scan, c| {
+        guard::on::<Scan>("region_scanner_seek", s, err, guard::no_outputs, |scan, c| {
             let row = c.bytes(row, row_len, "row")?;
             with_state(scan, c, |state, _| state.seek(row).map(|()| Outcome::OK))
         })
@@ -345,7 +352,7 @@ pub unsafe extern "C" fn region_scanner_seek(
 pub unsafe extern "C" fn region_scanner_close(s: *mut region_scanner_t) {
     // SAFETY: s is the C call's argument.
     unsafe {
-        guard::plain("region_scanner_close", std::ptr::null_mut(), |_| {
+        guard::plain("region_scanner_close", std::ptr::null_mut(), guard::no_outputs, |_| {
             handle::close::<Scan>(s);
             Ok(Outcome::OK)
         })

@@ -61,6 +61,9 @@ fn read_other<P: Plain>(c: Caller<'_>, p: *const P, size: usize, least: usize, n
     if size < least || size > SIZE_MAX || !size.is_multiple_of(8) {
         return Err(bad_size(name, size, least));
     }
+    if p.is_null() {
+        return Err(missing(name));
+    }
     let bytes = c.bytes(p.cast::<c_void>(), size, name)?;
     if let Some(at) = bytes.iter().skip(ours).position(|b| *b != 0) {
         return Err(unknown_tail(name, ours + at, ours));
@@ -94,6 +97,9 @@ pub(super) fn write<P: Plain>(
 ) -> Result<()> {
     if size < least || size > SIZE_MAX || !size.is_multiple_of(8) {
         return Err(bad_size(name, size, least));
+    }
+    if p.is_null() {
+        return Err(missing(name));
     }
     let to = c.buffer(p.cast::<c_void>(), size, name)?;
     let from = std::ptr::from_ref(value).cast::<u8>();
@@ -131,7 +137,12 @@ impl<'a, P: Plain> Elements<'a, P> {
             if size < least || size > SIZE_MAX || !size.is_multiple_of(8) {
                 return Err(bad_size(name, size, least));
             }
-            caller.bytes(base.cast(), len.saturating_mul(size), name)?;
+            if base.is_null() {
+                return Err(Error::new(ErrorKind::Invalid, format!("{name} is NULL, but there are {len} of them")));
+            }
+            if len.checked_mul(size).is_none_or(|bytes| bytes > isize::MAX as usize) {
+                return Err(Error::new(ErrorKind::Invalid, format!("{name}: {len} elements of {size} bytes do not fit an address space")));
+            }
         }
         Ok(Self { caller, base, len, size, least, name })
     }

@@ -2,6 +2,7 @@
 
 use super::guard::Caller;
 use crate::error::{Error, ErrorKind};
+use std::borrow::Cow;
 use std::ffi::{CStr, c_char};
 
 /// What a call returns: 0 ok; above 0 an outcome in which everything asked was done or deliberately not done; below 0 an
@@ -28,7 +29,7 @@ pub enum region_status_code {
     REGION_E_HANDLE = -2,
     /// Closed, or being closed.
     REGION_E_CLOSED = -3,
-    /// Memory or log space stayed full for the whole timeout, or children are open. Nothing was done.
+    /// Memory or log space stayed full for the whole timeout, or nothing that could free some is running, or children are open. Nothing was done.
     REGION_E_BUSY = -4,
     /// The timeout passed before the call took effect. Nothing was done.
     REGION_E_TIMEOUT = -5,
@@ -110,7 +111,7 @@ pub struct region_error_t {
     pub os_errno: i32,
     /// REGION_ERR_*
     pub flags: u32,
-    /// Batch and array arguments: first failing element, else UINT64_MAX.
+    /// Batch and array arguments: first failing element, or first whose check or bound was not met; else UINT64_MAX.
     pub op_index: u64,
     /// REGION_E_OUTCOME_UNKNOWN: what to pass to region_wait_durable, else 0.
     pub commit_seq: u64,
@@ -120,7 +121,7 @@ pub struct region_error_t {
     pub reserved: u32,
     /// 0
     pub reserved2: [u64; 2],
-    /// What happened, where, and what to try. UTF-8, always NUL-terminated.
+    /// What happened, where, and what to try. UTF-8, always NUL-terminated. What is too long loses the middle of its longest words (paths), then its end.
     pub msg: [c_char; REGION_ERROR_MSG_MAX],
 }
 
@@ -228,7 +229,8 @@ pub(super) fn write_error(caller: Caller<'_>, err: *mut region_error_t, e: &Erro
     let Some(size) = caller.error_size(err) else { return status };
     let head = std::mem::offset_of!(region_error_t, msg);
     let room = size.saturating_sub(head + 1).min(REGION_ERROR_MSG_MAX - 1);
-    let text = shortened(e.message(), room);
+    let fitted = fitted(e.message(), room);
+    let text = shortened(&fitted, room);
     if text.len() < e.message().len() {
         full.flags |= region_error_flags::REGION_ERR_TRUNCATED_MSG as u32;
     }
@@ -248,6 +250,34 @@ pub(super) fn write_outcome(caller: Caller<'_>, err: *mut region_error_t, status
         caller.write_outcome(err, size, status, op_index);
     }
 }
+
+/// What a word is not shortened below.
+const WORD_BYTES_MIN: usize = 32;
+
+/// `text` itself if it fits; else its longest words (paths, as a rule) lose their middles: what happened and what to try stands around them.
+fn fitted(text: &str, room: usize) -> Cow<'_, str> {
+    let mut text = Cow::Borrowed(text);
+    // Two paths at most stand in a message; a bound, so that nothing can go on for ever.
+    for _ in 0..4 {
+        if text.len() <= room {
+            break;
+        }
+        let Some(word) = text.split(' ').max_by_key(|w| w.len()).filter(|w| w.len() > WORD_BYTES_MIN) else { break };
+        let at = word.as_ptr().addr() - text.as_ptr().addr();
+        let keep = word.len().saturating_sub(text.len() - room + DOTS.len()).max(WORD_BYTES_MIN - DOTS.len());
+        let (mut head, mut tail) = (at + keep / 2, at + word.len() - keep.div_ceil(2));
+        while !text.is_char_boundary(head) {
+            head -= 1;
+        }
+        while !text.is_char_boundary(tail) {
+            tail += 1;
+        }
+        let (Some(before), Some(after)) = (text.get(..head), text.get(tail..)) else { break };
+        text = Cow::Owned(format!("{before}{DOTS}{after}"));
+    }
+    text
+}
+const DOTS: &str = "…";
 
 /// The longest beginning of `text` that has at most `room` bytes and no NUL, and does not cut a character.
 fn shortened(text: &str, room: usize) -> &str {

@@ -51,14 +51,14 @@ fn a_panic_becomes_a_status_and_poisons() {
     let h = handle::create(Fake::default()).unwrap();
     let mut e = err();
     // SAFETY: the error is a whole struct.
-    let rc = unsafe { guard::on::<Fake>("the_call", h, &mut e, |_, _| panic!("planted {}", 7)) };
+    let rc = unsafe { guard::on::<Fake>("the_call", h, &mut e, guard::no_outputs, |_, _| panic!("planted {}", 7)) };
     assert_eq!((rc, e.status), (code::REGION_E_PANIC as i32, rc));
     assert!(text(&e).contains("the_call") && text(&e).contains("planted 7"), "{}", text(&e));
     assert_eq!(e.flags, region_error_flags::REGION_ERR_POISONED as u32);
     assert_eq!(handle::enter::<Fake>(h).ok().unwrap().object().poisoned.load(Ordering::SeqCst), 1);
     // Without an error struct, without a handle, with a payload that is no text.
     // SAFETY: no pointers.
-    let rc = unsafe { guard::plain("other", null_mut(), |_| std::panic::panic_any(5_u8)) };
+    let rc = unsafe { guard::plain("other", null_mut(), guard::no_outputs, |_| std::panic::panic_any(5_u8)) };
     assert_eq!(rc, code::REGION_E_PANIC as i32);
     assert!(!handle::in_call());
     handle::close::<Fake>(h);
@@ -72,7 +72,7 @@ fn a_close_that_panics_still_closes() {
     let rc = unsafe { guard::closing::<Fake>("close", h, &mut e, |_| panic!("planted")) };
     assert_eq!(rc, code::REGION_E_PANIC as i32);
     // SAFETY: the error is a whole struct.
-    let rc = unsafe { guard::on::<Fake>("call", h, &mut e, |_, _| Ok(Outcome::OK)) };
+    let rc = unsafe { guard::on::<Fake>("call", h, &mut e, guard::no_outputs, |_, _| Ok(Outcome::OK)) };
     assert_eq!(rc, code::REGION_E_CLOSED as i32);
     // SAFETY: the error is a whole struct.
     let rc = unsafe { guard::closing::<Fake>("close", h, &mut e, |_| panic!("not called")) };
@@ -100,7 +100,7 @@ fn a_panic_poisons_the_region() {
     // SAFETY: as above.
     assert_eq!(unsafe { region_increment(r, q, 1, 1, q, 1, 3, std::ptr::null(), &mut value, &mut e) }, 0);
     // SAFETY: as above.
-    let rc = unsafe { guard::on::<Open>("test", r, &mut e, |_, _| panic!("planted")) };
+    let rc = unsafe { guard::on::<Open>("test", r, &mut e, guard::no_outputs, |_, _| panic!("planted")) };
     assert_eq!(rc, code::REGION_E_PANIC as i32);
     // SAFETY: as above.
     let rc = unsafe { region_increment(r, q, 1, 1, q, 1, 1, std::ptr::null(), &mut value, &mut e) };
@@ -120,7 +120,7 @@ fn a_panic_poisons_the_region() {
 fn failed(e: Error) -> region_error_t {
     let mut out = err();
     // SAFETY: the error is a whole struct.
-    unsafe { guard::plain("test", &mut out, |_| Err(e)) };
+    unsafe { guard::plain("test", &mut out, guard::no_outputs, |_| Err(e)) };
     out
 }
 
@@ -137,10 +137,29 @@ fn errors_carry_what_the_caller_needs() {
 #[test]
 fn long_messages_are_cut_between_characters() {
     for pad in 0..4 {
-        let e = failed(Error::new(ErrorKind::Io, "x".repeat(pad) + &"ü€😀".repeat(60)));
-        assert_eq!(e.flags, region_error_flags::REGION_ERR_TRUNCATED_MSG as u32);
-        assert!(text(&e).len() > REGION_ERROR_MSG_MAX - 6 && text(&e).len() < REGION_ERROR_MSG_MAX);
+        // One long word loses its middle, many short ones the end.
+        for (word, room) in [("ü€😀", 10), ("ü€😀 ", 6)] {
+            let e = failed(Error::new(ErrorKind::Io, "x".repeat(pad) + &word.repeat(60)));
+            assert_eq!(e.flags, region_error_flags::REGION_ERR_TRUNCATED_MSG as u32);
+            assert!(text(&e).len() > REGION_ERROR_MSG_MAX - room && text(&e).len() < REGION_ERROR_MSG_MAX, "{}", text(&e));
+        }
     }
+    // What is said around long paths stays.
+    let (a, b) = (format!("/begin/{}/a-end:", "x/".repeat(200)), format!("/begin/{}/b-end:", "€".repeat(200)));
+    let e = failed(Error::new(ErrorKind::Io, format!("{a} no permission to write there; READ_ONLY opens it without")));
+    assert!(
+        text(&e).starts_with("/begin/x/") && text(&e).ends_with("x//a-end: no permission to write there; READ_ONLY opens it without"),
+        "{}",
+        text(&e)
+    );
+    let e = failed(Error::new(ErrorKind::Io, format!("rename {a} to {b} try again")));
+    assert!(
+        text(&e).starts_with("rename /begin/x/") && text(&e).contains("/a-end: to /begin/€") && text(&e).ends_with("/b-end: try again"),
+        "{}",
+        text(&e)
+    );
+    let e = failed(Error::new(ErrorKind::Io, "short words ".repeat(50)));
+    assert!("short words ".repeat(50).starts_with(text(&e)));
     // A NUL inside would hide the rest from C.
     let e = failed(Error::new(ErrorKind::Io, "before\0after"));
     assert_eq!(text(&e), "before");

@@ -51,7 +51,7 @@ pub extern "C" fn region_build_info() -> *const c_char {
 pub unsafe extern "C" fn region_abi_check(abi_version: u32, layout_hash: *const c_char, err: *mut region_error_t) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::plain("region_abi_check", err, |c| {
+        guard::plain("region_abi_check", err, guard::no_outputs, |c| {
             let Some(hash) = c.text(layout_hash) else { return Err(guard::missing("layout_hash")) };
             if SERVED.iter().any(|(abi, layout)| *abi == abi_version && *layout == hash) {
                 return Ok(Outcome::OK);

@@ -1,15 +1,15 @@
 //! Writes of one row: pointers to slices, one call, results last.
 
-use super::batch::mutation;
+use super::batch::{NOTHING, mutation, takes_its_fields};
 use super::bytes::{Fill, region_slice_t, region_value_t};
-use super::guard::{self, Outcome};
+use super::guard::{self, Caller, Outcome};
 use super::options::{Write, known_bits, region_write_options_t, timeout};
 use super::region::{Open, region_t};
 use super::sized::{Elements, plain};
 use super::status::{code, region_error_t, region_status};
 use crate::error::{Error, ErrorKind};
 use crate::ids::SequenceNumber;
-use crate::region::{CommitInfo, IncrementColumn, IncrementColumns, Op};
+use crate::region::{CommitInfo, IncrementColumn, IncrementColumns, Mutation, Op};
 use std::ffi::c_void;
 
 /// One column of region_increment_row.
@@ -55,9 +55,12 @@ pub unsafe extern "C" fn region_increment(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_increment", r, err, |open, c| {
-            // Before anything can fail, or panic.
+        let outputs = |c: Caller<'_>| {
             c.write(value, 0);
+            Write::clear(c, opts);
+            Ok(())
+        };
+        guard::on::<Open>("region_increment", r, err, outputs, |open, c| {
             let (row, qual) = (c.bytes(row, row_len, "row")?, c.bytes(qual, qual_len, "qual")?);
             let write = Write::given(c, opts)?;
             let mut info = CommitInfo::default();
@@ -91,8 +94,8 @@ impl IncrementColumns for Columns<'_> {
 }
 
 /// Adds to several counters of one row, all of them or none, in one commit. Values in input order: values has n elements,
-/// or is NULL; untouched on an error. A bound that one column does not meet refuses the whole call (REGION_NOT_APPLIED).
-/// err->op_index: the column that failed. Else as region_increment. Threads: any.
+/// or is NULL; 0 on an error. A bound that one column does not meet refuses the whole call (REGION_NOT_APPLIED).
+/// err->op_index: the column that failed or whose bound was not met. Else as region_increment. Threads: any.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_increment_row(
@@ -108,7 +111,15 @@ pub unsafe extern "C" fn region_increment_row(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_increment_row", r, err, |open, c| {
+        let outputs = |c: Caller<'_>| {
+            Write::clear(c, opts);
+            // An n that is out of all bounds says nothing about the length of values.
+            if Elements::new(c, cols, n, col_size, INC_COL_BYTES_FIRST, "cols").is_ok() && !values.is_null() {
+                (0..n).for_each(|i| c.write(values.wrapping_add(i), 0));
+            }
+            Ok(())
+        };
+        guard::on::<Open>("region_increment_row", r, err, outputs, |open, c| {
             let row = c.bytes(row, row_len, "row")?;
             let write = Write::given(c, opts)?;
             let columns = Columns(Elements::new(c, cols, n, col_size, INC_COL_BYTES_FIRST, "cols")?);
@@ -153,7 +164,7 @@ pub unsafe extern "C" fn region_put(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_put", r, err, |open, c| {
+        guard::on::<Open>("region_put", r, err, Write::only_info(opts), |open, c| {
             let (row, qual) = (c.bytes(row, row_len, "row")?, c.bytes(qual, qual_len, "qual")?);
             let value = c.bytes(value, value_len, "value")?;
             let write = Write::given(c, opts)?;
@@ -166,8 +177,9 @@ pub unsafe extern "C" fn region_put(
 }
 
 /// Deletes. op: REGION_OP_DELETE (0 = the same: all versions of the column), DELETE_VERSION, DELETE_FAMILY,
-/// DELETE_FAMILY_VERSION or DELETE_ROW. It hides what was written before it, never what is written after it. Pointers are
-/// borrowed for the call. Threads: any. Returns as region_put.
+/// DELETE_FAMILY_VERSION or DELETE_ROW. What an op does not take is 0 or empty: qual of the last three, family of DELETE_ROW.
+/// It hides what was written before it, never what is written after it. Pointers are borrowed for the call. Threads: any.
+/// Returns as region_put.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_delete(
@@ -183,13 +195,14 @@ pub unsafe extern "C" fn region_delete(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_delete", r, err, |open, c| {
+        guard::on::<Open>("region_delete", r, err, Write::only_info(opts), |open, c| {
             let (row, qual) = (c.bytes(row, row_len, "row")?, c.bytes(qual, qual_len, "qual")?);
             let write = Write::given(c, opts)?;
             let op = if op == 0 { Op::Delete } else { mutation(op, 0, 0)? };
             if !matches!(op, Op::Delete | Op::DeleteVersion | Op::DeleteFamily | Op::DeleteFamilyVersion | Op::DeleteRow) {
-                return Err(Error::new(ErrorKind::Invalid, "op: not one that deletes"));
+                return Err(Error::new(ErrorKind::Invalid, format!("op: {} does not delete", op.name())));
             }
+            takes_its_fields(&Mutation { op, family, row, qual, ..NOTHING })?;
             let mut info = CommitInfo::default();
             open.region.delete(row, family, qual, op, &write.options, &mut info)?;
             write.tell(&info)?;
@@ -199,7 +212,7 @@ pub unsafe extern "C" fn region_delete(
 }
 
 /// Adds bytes to the end of a value; an absent one is empty. *new_value, may be NULL: the whole new value, as region_get
-/// fills it. Not built in this version: REGION_E_UNSUPPORTED. Threads: any. Returns as region_put.
+/// fills it. Threads: any. Returns as region_put.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_append(
@@ -217,11 +230,13 @@ pub unsafe extern "C" fn region_append(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_append", r, err, |open, c| {
-            let mut value = c.read(new_value.cast_const()).map(region_value_t::cleared);
-            if let Some(value) = value {
-                c.write(new_value, value);
-            }
+        let outputs = |c: Caller<'_>| {
+            region_value_t::clear(c, new_value);
+            Write::clear(c, opts);
+            Ok(())
+        };
+        guard::on::<Open>("region_append", r, err, outputs, |open, c| {
+            let mut value = c.read(new_value.cast_const());
             let (row, qual) = (c.bytes(row, row_len, "row")?, c.bytes(qual, qual_len, "qual")?);
             let suffix = c.bytes(suffix, suffix_len, "suffix")?;
             let write = Write::given(c, opts)?;
@@ -252,7 +267,7 @@ pub unsafe extern "C" fn region_wait_durable(
 ) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        guard::on::<Open>("region_wait_durable", r, err, |open, _| {
+        guard::on::<Open>("region_wait_durable", r, err, guard::no_outputs, |open, _| {
             open.region.wait_durable(SequenceNumber(commit_seq), timeout(timeout_us, &open.region)).map(|()| Outcome::OK)
         })
     }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `segment` | the face: lookup, insert, sizes, cursor |
 //! | `refs` | what callers hold: row, column, cell to be pushed |
+//! | `pinned` | bytes that outlive the read which found them |
 //! | `row_header` | up to which commit a row may be shown |
 //! | `versions` | what a column holds: slots, list, what may be overwritten |
 //! | `blocks` | where a row's and a column's words and bytes lie |
@@ -23,6 +24,8 @@ mod blocks;
 #[expect(unsafe_code, reason = "nodes in arena memory, read while others change them")]
 pub mod column_index;
 mod flaw;
+#[expect(unsafe_code, reason = "bytes of the arena, kept by a reference to their segment")]
+mod pinned;
 #[expect(unsafe_code, reason = "gives the arena's cells to columns of the same segment")]
 mod refs;
 mod row_header;
@@ -35,6 +38,7 @@ mod versions;
 
 pub use crate::mslab::NoMemory;
 pub use column_index::{ColumnKey, KEY_MIN};
+pub use pinned::PinnedBytes;
 pub use refs::{ColumnRef, NewCell, RowMarker, RowRef, SavedColumn, SpareCopy};
 pub use row_header::{Cut, PENDING_SLOT_MAX, RowHeader};
 pub use segment::{ColumnCursor, Segment};

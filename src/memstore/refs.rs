@@ -32,7 +32,8 @@ pub struct SavedColumn {
     pub(super) owner: u64,
 }
 
-/// A cell with its value but without number and timestamp: invisible until it is pushed. Dropping it leaves its bytes to the segment.
+/// A cell with its value but without number and timestamp: invisible until it is pushed. One that is not pushed goes back by
+/// [`Segment::give_back_cell`]; dropping it leaves its bytes unused until the segment goes.
 #[derive(Debug)]
 pub struct NewCell {
     cell: NonNull<ListCell>,
@@ -40,7 +41,7 @@ pub struct NewCell {
     owner: u64,
 }
 
-/// Room for the copy of a counter's version.
+/// Room for the copy of a counter's version; one that is not used goes back by [`Segment::give_back_copy`].
 #[derive(Debug)]
 pub struct SpareCopy {
     cell: NonNull<CopyCell>,
@@ -61,7 +62,22 @@ impl NewCell {
     }
 }
 
+impl NewCell {
+    /// Its memory, for the segment `owner` that it came from.
+    pub(super) fn into_piece(self, owner: u64) -> (NonNull<u8>, usize) {
+        assert_eq!(self.owner, owner, "a cell of another segment");
+        // SAFETY: initialised by `write`; the segment asks, so it lives.
+        let bytes = unsafe { self.cell.as_ref() }.bytes();
+        (self.cell.cast(), bytes)
+    }
+}
+
 impl SpareCopy {
+    /// As [`NewCell::into_piece`].
+    pub(super) fn into_piece(self, owner: u64) -> (NonNull<u8>, usize) {
+        assert_eq!(self.owner, owner, "a cell of another segment");
+        (self.cell.cast(), Self::BYTES)
+    }
     /// # Safety
     /// `to` is 8-aligned, valid for writes of [`SpareCopy::BYTES`] bytes, nobody else's, and lies in the arena of the segment `owner`.
     pub(super) unsafe fn write(to: NonNull<u8>, owner: u64) -> Self {
@@ -199,7 +215,7 @@ impl<'s> ColumnRef<'s> {
     }
     /// What the next increment of the column does with the older slot's version. Row lock held, from here to `apply_increment`; nothing else
     /// of this commit goes to the column in between. `latest_point` and D (`durable`) were loaded with Acquire under the row lock. `points`
-    /// tries for the registry of read points, and calls its argument while it holds it, or not at all.
+    /// calls its argument with the read points as they were at one instant, or not at all.
     #[inline]
     pub fn plan_increment(&self, keep: Keep, latest_point: u64, durable: u64, points: impl FnOnce(PointsUser<'_>)) -> Plan {
         let header = self.column.row().header();

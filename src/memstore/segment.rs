@@ -1,7 +1,7 @@
 //! One generation of the memstore: arena, row table, ordered index; and its sizes.
 //!
-//! Must not: take row locks, number commits, or decide what may be shown. Memory comes from the arena alone; nothing is given back before the
-//! segment is dropped, which its owner does only when no reader is left.
+//! Must not: take row locks, number commits, or decide what may be shown. Memory comes from the arena alone; nothing that was ever seen is given
+//! back before the segment is dropped, which its owner does only when no reader is left.
 //!
 //! Threads: all methods take `&self`. What inserts is for the owner of the row's lock; lookups, reads and cursors are for anybody and take
 //! no lock.
@@ -108,6 +108,10 @@ impl Segment {
     pub fn allocated_bytes(&self) -> u64 {
         self.arena.allocated_bytes()
     }
+    /// True if `bytes` lie in its memory.
+    pub(super) fn holds(&self, bytes: &[u8]) -> bool {
+        self.arena.holds(bytes)
+    }
     /// Rows inserted, also those without a commit.
     pub fn rows(&self) -> u64 {
         self.count(|c| &c.rows)
@@ -190,7 +194,8 @@ impl Segment {
         let memory = self.arena.alloc(Row::size(row, embedded), ROW_ALIGN, thread).ok_or(NoMemory)?;
         // SAFETY: size and alignment are the ones asked for; arena memory is nobody else's and lives as long as the segment.
         let block = unsafe { Row::write(memory, row, embedded) };
-        self.table.insert(hash.0, block.word(), &self.arena, thread)?;
+        let inserted = self.table.insert(hash.0, block.word(), &self.arena, thread);
+        inserted.inspect_err(|_| self.arena.give_back(memory, Row::size(row, embedded)))?;
         self.counts(thread).rows.fetch_add(1, Relaxed);
         if block.has_embedded() {
             self.add_to_index(Column::Embedded(block), thread)?;
@@ -215,7 +220,8 @@ impl Segment {
                 let memory = self.arena.alloc(size, align, thread).ok_or(NoMemory)?;
                 // SAFETY: size and alignment are the ones asked for; arena memory is nobody else's and lives as long as the segment.
                 let column = unsafe { Column::write(memory, self.own(row), family, qualifier, counter) };
-                self.table.insert(self.column_hash(row, family, qualifier), column.word(), &self.arena, thread)?;
+                let inserted = self.table.insert(self.column_hash(row, family, qualifier), column.word(), &self.arena, thread);
+                inserted.inspect_err(|_| self.arena.give_back(memory, size))?;
                 column
             }
         };
@@ -251,6 +257,18 @@ impl Segment {
         let memory = self.new_list_cell(SpareCopy::BYTES, thread)?;
         // SAFETY: size and alignment are right; arena memory is nobody else's and lives as long as the segment.
         Ok(unsafe { SpareCopy::write(memory, self.owner) })
+    }
+    /// Takes back a cell that was not pushed: its commit was refused.
+    pub fn give_back_cell(&self, cell: NewCell, thread: usize) {
+        self.give_back(cell.into_piece(self.owner), thread);
+    }
+    /// The same for a copy.
+    pub fn give_back_copy(&self, copy: SpareCopy, thread: usize) {
+        self.give_back(copy.into_piece(self.owner), thread);
+    }
+    fn give_back(&self, (at, bytes): (std::ptr::NonNull<u8>, usize), thread: usize) {
+        self.counts(thread).cells.fetch_sub(1, Relaxed);
+        self.arena.give_back(at, bytes);
     }
     fn new_list_cell(&self, size: usize, thread: usize) -> Result<std::ptr::NonNull<u8>, NoMemory> {
         let memory = self.arena.alloc(size, align_of::<u64>(), thread).ok_or(NoMemory)?;

@@ -229,7 +229,9 @@ impl<'a> Versions<'a> {
             let (a, b) = (a.read(), b.read());
             // Both are there and the newer is within the cut: every copy in the list is older.
             settled = matches!((a, b), (Some(a), Some(b)) if a.seq.max(b.seq) <= cut);
-            best = a.into_iter().chain(b).filter(|v| v.seq <= cut).max_by_key(|v| v.key()).map(Version::as_ref);
+            let (a, b) = (a.filter(|v| v.seq <= cut), b.filter(|v| v.seq <= cut));
+            let larger = if b.map_or((0, 0), Version::key) > a.map_or((0, 0), Version::key) { b } else { a };
+            best = larger.map(Version::as_ref);
         }
         let head = self.head();
         if head.is_empty() || settled && !head.has(HAS_CELLS) {

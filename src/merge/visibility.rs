@@ -26,6 +26,7 @@ pub struct Version<V> {
 
 /// Whether deleted cells can still be read by asking for a time before their marker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
 pub enum KeepDeleted {
     /// They cannot.
     #[default]
@@ -40,9 +41,9 @@ pub enum KeepDeleted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// Versions of a column, at least 1.
-    pub max_versions: usize,
+    pub max_versions: u32,
     /// Versions that do not expire.
-    pub min_versions: usize,
+    pub min_versions: u32,
     /// Deleted cells.
     pub keep_deleted: KeepDeleted,
     /// Least timestamp that has not expired; 0: nothing expires.
@@ -54,7 +55,7 @@ impl Rules {
     pub const PLAIN: Self = Self::versions(1);
 
     /// So many versions, for ever.
-    pub const fn versions(max_versions: usize) -> Self {
+    pub const fn versions(max_versions: u32) -> Self {
         Self { max_versions, min_versions: 0, keep_deleted: KeepDeleted::No, oldest: 0 }
     }
     /// True if a column's best version with timestamp `ts` is shown to a reader of all times.
@@ -79,7 +80,7 @@ pub const ALWAYS: Range<u64> = 0..u64::MAX;
 pub fn replay<V>(cells: &mut Vec<Version<V>>, rules: &Rules, range: &Range<u64>) {
     // Markers of a number come before values of the same number.
     cells.sort_by(|a, b| a.seq.cmp(&b.seq).then((b.kind.is_marker()).cmp(&a.kind.is_marker())));
-    let mut live: Vec<Version<V>> = Vec::with_capacity(rules.max_versions.min(cells.len()) + 1);
+    let mut live: Vec<Version<V>> = Vec::with_capacity((rules.max_versions as usize).min(cells.len()) + 1);
     for cell in cells.drain(..) {
         match cell.kind {
             CellType::Put => {
@@ -87,7 +88,7 @@ pub fn replay<V>(cells: &mut Vec<Version<V>>, rules: &Rules, range: &Range<u64>)
                 live.retain(|v| v.ts != cell.ts);
                 let at = live.partition_point(|v| (v.ts, v.seq) > (cell.ts, cell.seq));
                 live.insert(at, cell);
-                live.truncate(rules.max_versions);
+                live.truncate(rules.max_versions as usize);
             }
             _ if !rules.counts(cell.ts, range) => {}
             CellType::DeleteVersion | CellType::DeleteFamilyVersion => live.retain(|v| v.ts != cell.ts || v.seq >= cell.seq),
@@ -95,7 +96,7 @@ pub fn replay<V>(cells: &mut Vec<Version<V>>, rules: &Rules, range: &Range<u64>)
         }
     }
     // What expires is the tail of the list, since the best have the largest timestamps; only then the reader's own range is looked at.
-    let stays = live.partition_point(|v| v.ts >= rules.oldest).max(rules.min_versions);
+    let stays = live.partition_point(|v| v.ts >= rules.oldest).max(rules.min_versions as usize);
     live.truncate(stays);
     live.retain(|v| range.contains(&v.ts));
     *cells = live;

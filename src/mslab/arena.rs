@@ -7,12 +7,16 @@
 //! *Threads*: `alloc` is lock-free while the chunk has room. The refill lock is held while a chunk is fetched, which may map memory: it lies above
 //! the leaf locks and below the row locks, whose holders call `alloc`; nothing waits under it for anybody but the system.
 //!
-//! *Accounting*: `reserved_bytes` is what the budget was charged: whole chunks and oversize buffers. `allocated_bytes` is what callers got.
+//! What a refused commit has taken it gives back ([`Arena::give_back`]); `alloc` looks there first while something large enough is there.
+//!
+//! *Accounting*: `reserved_bytes` is what the budget was charged: whole chunks and oversize buffers. `allocated_bytes` is what callers got and
+//! did not give back.
 #![forbid(unsafe_code)]
 
 use super::budget::MemoryBudget;
-use super::chunk::{ALIGN_MAX, ChunkSet};
+use super::chunk::{ALIGN_MAX, ChunkSet, PAGE_BYTES};
 use super::flaw::{self, Flaw};
+use super::pieces::{Pieces, rounded};
 use super::pool::ChunkPool;
 use crate::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering};
 use std::ptr::NonNull;
@@ -26,6 +30,8 @@ const CONTENDED: u64 = if cfg!(loom) { 1 } else { 256 };
 pub struct Arena {
     /// How many places of `chunks` are in use: 1, 2 or 4.
     width: AtomicUsize,
+    /// Bytes of the largest piece that came back; 0 almost always.
+    largest_back: AtomicUsize,
     chunks: ChunkSet<OPEN_CHUNKS_MAX>,
     pool: Arc<ChunkPool>,
     budget: Arc<MemoryBudget>,
@@ -35,6 +41,9 @@ pub struct Arena {
     reserved: AtomicU64,
     /// Bytes handed out of chunks that are closed, and of oversize buffers.
     closed: AtomicU64,
+    /// Pieces that came back, and their bytes.
+    back: Mutex<Pieces>,
+    back_bytes: AtomicUsize,
 }
 
 impl Arena {
@@ -42,6 +51,7 @@ impl Arena {
     pub fn new(pool: Arc<ChunkPool>, budget: Arc<MemoryBudget>) -> Self {
         Self {
             width: AtomicUsize::new(1),
+            largest_back: AtomicUsize::new(0),
             chunks: ChunkSet::new(),
             oversize_above: pool.oversize_above(),
             pool,
@@ -49,6 +59,8 @@ impl Arena {
             refill: Mutex::new(()),
             reserved: AtomicU64::new(0),
             closed: AtomicU64::new(0),
+            back: Mutex::new(Pieces::default()),
+            back_bytes: AtomicUsize::new(0),
         }
     }
     /// `size` bytes aligned to `align` (a power of two, at most 128), valid as long as the arena; their content is undefined. None: pool or budget is
@@ -56,6 +68,12 @@ impl Arena {
     #[inline]
     pub fn alloc(&self, size: usize, align: usize, thread: usize) -> Option<NonNull<u8>> {
         assert!(align.is_power_of_two() && align <= ALIGN_MAX, "alignment {align}");
+        // Relaxed: a hint; `take_back` looks under the lock.
+        if size <= self.largest_back.load(Ordering::Relaxed)
+            && let Some(piece) = self.take_back(size, align)
+        {
+            return Some(piece);
+        }
         if size <= self.oversize_above {
             // Relaxed: whichever width is seen, its places are valid; an empty one is filled.
             let place = thread & (self.width.load(Ordering::Relaxed) - 1);
@@ -72,11 +90,15 @@ impl Arena {
     pub fn allocated_bytes(&self) -> u64 {
         // Relaxed: a number for statistics; a chunk that closes in between is counted once or twice for an instant.
         let open = (0..OPEN_CHUNKS_MAX).filter_map(|i| self.chunks.open(i)).map(|c| c.used() as u64).sum::<u64>();
-        self.closed.load(Ordering::Relaxed) + open
+        (self.closed.load(Ordering::Relaxed) + open).saturating_sub(self.back_bytes.load(Ordering::Relaxed) as u64)
     }
     /// Bytes taken from pool and budget: whole chunks and oversize buffers.
     pub fn reserved_bytes(&self) -> u64 {
         self.reserved.load(Ordering::Relaxed)
+    }
+    /// True if `bytes` lie in its memory.
+    pub fn holds(&self, bytes: &[u8]) -> bool {
+        self.chunks.holds(bytes)
     }
     /// The pool it takes from.
     pub fn pool(&self) -> &Arc<ChunkPool> {
@@ -85,6 +107,28 @@ impl Arena {
     /// The budget it is charged to.
     pub fn budget(&self) -> &Arc<MemoryBudget> {
         &self.budget
+    }
+
+    /// Takes back a piece of `size` bytes that `alloc` gave for this size and that nobody ever saw. The next one who asks gets it.
+    #[cold]
+    pub fn give_back(&self, piece: NonNull<u8>, size: usize) {
+        let Some(bytes) = rounded(size) else { return };
+        let mut back = self.back.lock();
+        // A chunk begins at a page, so only there the list of chunks is asked.
+        back.put(piece, bytes, |at| at.is_multiple_of(PAGE_BYTES) && self.chunks.begins_at(at));
+        self.note_back(&back);
+    }
+    #[cold]
+    fn take_back(&self, size: usize, align: usize) -> Option<NonNull<u8>> {
+        let mut back = self.back.lock();
+        let piece = back.take(rounded(size)?, align)?;
+        self.note_back(&back);
+        Some(piece)
+    }
+    fn note_back(&self, back: &Pieces) {
+        // Relaxed, both: a hint and a number for statistics.
+        self.largest_back.store(back.largest(), Ordering::Relaxed);
+        self.back_bytes.store(back.bytes(), Ordering::Relaxed);
     }
 
     #[cold]

@@ -18,6 +18,8 @@ use std::ptr::{self, NonNull};
 
 /// Largest alignment of an allocation: a chunk's base is aligned to a page, so this could be larger, but nobody needs it.
 pub const ALIGN_MAX: usize = 128;
+/// Every piece is a multiple of this.
+pub const ALIGN_BYTES: usize = 8;
 /// Huge pages are this big; only chunks made of whole ones ask for them.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Nothing smaller is mapped.
@@ -50,7 +52,7 @@ impl Chunk {
     #[inline]
     pub fn bump(&self, size: usize, align: usize) -> Option<NonNull<u8>> {
         debug_assert!(align.is_power_of_two() && align <= ALIGN_MAX);
-        let size = u32::try_from(size.max(1).checked_next_multiple_of(8)?).ok()?;
+        let size = u32::try_from(size.max(1).checked_next_multiple_of(ALIGN_BYTES)?).ok()?;
         // Relaxed throughout: the exchange only divides the range. The buffer itself became visible with the pointer to this chunk, and what
         // callers write into their piece they publish themselves. A chunk is reset only by its owner, who got it through the pool's lock.
         let mut seen = self.cursor.load(Ordering::Relaxed);
@@ -238,7 +240,7 @@ impl<const OPEN: usize> ChunkSet<OPEN> {
             // SAFETY: this set owns it from now on and keeps it (C3).
             let chunk = unsafe { raw.as_ref() };
             chunk.next.store(head, Ordering::Relaxed);
-            // Release: the list is walked only by `take_all`, whose `&mut` orders it behind this anyway; Release costs nothing here.
+            // Release: pairs with the Acquire in `holds`; the chunk's fields and its link are seen.
             match self.all.compare_exchange_weak(head, raw.as_ptr(), Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return chunk,
                 Err(now) => head = now,
@@ -253,6 +255,31 @@ impl<const OPEN: usize> ChunkSet<OPEN> {
             open.store(ptr::from_ref(chunk).cast_mut(), Ordering::Release);
         }
         chunk
+    }
+    /// True if one of its chunks begins at this address. Looks through all of them.
+    pub fn begins_at(&self, address: usize) -> bool {
+        self.any(|chunk| chunk.base.addr().get() == address)
+    }
+    /// True if all of `bytes` lie in one of the chunks. Looks through all of them.
+    pub fn holds(&self, bytes: &[u8]) -> bool {
+        let wanted = bytes.as_ptr_range();
+        self.any(|chunk| {
+            let base = chunk.base.as_ptr().cast_const();
+            base <= wanted.start && wanted.end <= base.wrapping_add(chunk.bytes)
+        })
+    }
+    fn any(&self, is: impl Fn(&Chunk) -> bool) -> bool {
+        // Acquire: pairs with the Release in `adopt`; what hangs below was there before.
+        let mut at = self.all.load(Ordering::Acquire);
+        // SAFETY: null, or a chunk of this set, which stays until `take_all` (C3).
+        while let Some(chunk) = unsafe { at.as_ref() } {
+            if is(chunk) {
+                return true;
+            }
+            // Relaxed: written before the chunk was adopted, never after.
+            at = chunk.next.load(Ordering::Relaxed);
+        }
+        false
     }
     /// Takes every chunk out: nobody may use memory from them any more.
     pub fn take_all(&mut self) -> ChunkList {

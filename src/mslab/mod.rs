@@ -19,6 +19,7 @@ mod budget;
 mod chunk;
 mod flaw;
 mod gate;
+mod pieces;
 mod pool;
 
 pub use arena::{Arena, OPEN_CHUNKS_MAX};

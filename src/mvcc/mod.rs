@@ -6,21 +6,24 @@
 //! | `grace.rs` | the two waits over them: for commits that have begun, and for a grace period |
 //! | `published.rs` | `Published<T>`: a pointer to an immutable value that readers load under their slot, freed after a grace period |
 //! | `points.rs` | `ReadPoints`: the registry of read points, the largest of them on a line of its own |
+//! | `shown.rs` | the same points, for writers: read without the registry's lock |
 //!
 //! Must not: know cells, rows or the log; numbers come in as arguments. The rules are those of `docs/commit-path.md` P2, P7.1-6 and P11.3.
 //!
-//! Threads: everything here is shared by all of them. The slots and the published pointer are atomics; the registry is a lock of level 5
-//! that is held over `number_now`, which takes the append lock (level 6).
+//! Threads: everything here is shared by all of them. The slots, the published pointer and the points that writers see are atomics; the registry
+//! is a lock of level 5, for those who open and close read points, held while the append lock (level 6) is taken.
 //!
 //! Invariants
 //! - M1 A slot is busy from before its owner loads a published pointer until after its last use of what it loaded.
 //! - M2 A slot is in phase 1 from before its commit takes the append lock until its rows are marked.
 //! - M3 What a `Published` pointed to is freed only after every slot seen busy after the swap has been free once.
-//! - M4 `latest_point` is at least every read point that a number of a commit can still be compared with: it is MAX while one is being taken.
+//! - M4 A read point is announced under the append lock that its number is read under: a decision that does not see it was made before any
+//!   commit with a larger number.
 
 mod grace;
 mod points;
 mod published;
+mod shown;
 mod slots;
 
 #[cfg(all(test, loom))]
@@ -50,8 +53,12 @@ pub(crate) mod flaw {
         None,
         /// No full fence between claim and load, and between swap and scan.
         NoFence,
-        /// The read point is announced only after its number was taken.
-        AnnounceLate,
+        /// A look at the points is believed although they changed meanwhile.
+        BelieveFirstLook,
+        /// The points are changed in the page that counts.
+        OnePage,
+        /// That a changed page counts is told by a relaxed store.
+        TurnRelaxed,
         /// The snapshot does not wait for commits that have begun.
         NoWait,
     }

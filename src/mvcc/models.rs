@@ -159,7 +159,7 @@ fn begun() {
             })
         })
         .collect();
-    let point = s.points.open(|| *s.last.lock());
+    let point = s.points.open(|announce| announce(*s.last.lock()));
     s.slots.wait_for_begun_commits(&mut Timeout::forever()).unwrap();
     for n in 1..=point.0 {
         assert_eq!(s.marked[n as usize].load(Relaxed), n, "not marked under the snapshot");
@@ -205,7 +205,7 @@ impl Version {
     }
 }
 
-fn announce() {
+fn announce(under_append_lock: bool) {
     let s = region();
     *s.last.lock() = 2;
     s.column.slot[1].write(1);
@@ -231,7 +231,15 @@ fn announce() {
             drop(g);
         }
     });
-    let point = s.points.open(|| *s.last.lock());
+    let point = s.points.open(|announce| {
+        let last = s.last.lock();
+        if under_append_lock {
+            return announce(*last);
+        }
+        let n = *last;
+        drop(last);
+        announce(n)
+    });
     s.slots.wait_for_begun_commits(&mut Timeout::forever()).unwrap();
     let found = s.column.slot.iter().filter_map(Version::read).filter(|v| v.0 <= point.0).max();
     let found = found.max(s.column.copy.read().filter(|v| v.0 <= point.0));
@@ -240,10 +248,56 @@ fn announce() {
     t.join().unwrap();
 }
 #[test]
-fn announced_before_its_number_holds() {
-    bounded(3, announce)
+fn announced_under_the_append_lock_holds() {
+    bounded(3, || announce(true));
 }
 #[test]
-fn announced_after_its_number_breaks() {
-    must_break(Flaw::AnnounceLate, "version is gone", 3, announce)
+fn announced_after_the_append_lock_breaks() {
+    must_break(Flaw::None, "version is gone", 3, || announce(false));
+}
+
+// ---- 4. the points as writers see them: one of the lists that there were, and none older than what happened before the look
+
+fn shown() {
+    let s = region();
+    for n in 1..=2 {
+        s.points.open(|announce| announce(n));
+    }
+    let w = Arc::clone(&s);
+    let t = thread::spawn(move || {
+        let told = w.last.lock();
+        let number = *told;
+        drop(told);
+        if let Some((points, restarted)) = w.points.with_points(|points, restarted| (points.to_vec(), restarted)) {
+            let lists: [&[u64]; 4] = [&[1, 2], &[1, 2, 3], &[2, 3], &[2, 3, 4]];
+            assert!(lists.contains(&&points[..]) && !restarted, "points of two moments: {points:?}");
+            assert!(number < 4 || points.contains(&3), "a point is missed whose number is below");
+        }
+    });
+    s.points.open(|announce| {
+        let mut last = s.last.lock();
+        let point = announce(3);
+        *last = 4; // a commit
+        point
+    });
+    s.points.close(crate::ids::ReadPoint(1));
+    s.points.open(|announce| announce(4));
+    t.join().unwrap();
+}
+#[test]
+fn shown_points_hold() {
+    bounded(3, shown);
+}
+#[test]
+fn shown_points_believed_at_first_look_break() {
+    must_break(Flaw::BelieveFirstLook, "points of two moments", 3, shown);
+}
+#[test]
+fn shown_points_of_one_page_break() {
+    must_break(Flaw::OnePage, "points of two moments", 3, shown);
+}
+
+#[test]
+fn shown_points_told_relaxed_break() {
+    must_break(Flaw::TurnRelaxed, "a point is missed", 3, shown);
 }

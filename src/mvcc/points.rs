@@ -2,20 +2,23 @@
 //!
 //! Must not: know how a snapshot waits (that is `wait_for_begun_commits`, and the log), or allocate under its lock.
 //!
-//! Threads: one lock (level 5), held over the append lock while a number is taken. `latest_point` is on a line of its own, since every
-//! in-place overwrite of a counter reads it.
+//! Threads: one lock (level 5) among those who open and close, held over the append lock while a number is taken. Writers never ask for it:
+//! they read `latest_point` (on a line of its own, since every in-place overwrite of a counter reads it) and, if that is not enough, the
+//! points as they are shown (`shown.rs`). So a thread that is preempted with the registry in its hands costs a writer nothing.
 //!
 //! | `latest_point` | means |
 //! |---|---|
 //! | 0 | no point is held |
 //! | n | the largest point held |
-//! | MAX | a point is being taken, or a restarted read is registered: overwrite nothing |
+//! | MAX | a restarted read is registered: overwrite nothing |
 //!
 //! Invariants
-//! - R1 `latest_point` is MAX from before a number is taken until the number is in the list. A writer that got its own number after the
-//!   snapshot's therefore finds MAX or the point; one that got it before is at or below the point and is waited for.
+//! - R1 A point is shown, and in `latest_point`, before the append lock is released under which its number was taken. A commit that got a
+//!   number above it therefore finds it, in every decision made after a commit with a larger number; a decision that was made without it is
+//!   about versions older than the point's.
 //! - R2 Points are taken in growing order (number now, under the lock), so the list is sorted and new ones come at its end.
 
+use super::shown::{BLOCK, Shown};
 use crate::clock;
 use crate::ids::ReadPoint;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
@@ -26,6 +29,7 @@ pub struct ReadPoints {
     /// Level 5.
     registry: Mutex<Registry>,
     latest_point: CachePadded<AtomicU64>,
+    shown: Shown,
 }
 
 /// Points that are held; a point held several times is there once. The three lists run in parallel, so that the points are one slice.
@@ -36,6 +40,8 @@ struct Registry {
     opened: Vec<u64>,
     /// Restarted reads: gets that a busy row made start over too often.
     restarted: u32,
+    /// For how many points there is room, in the lists and where they are shown.
+    room: usize,
 }
 
 /// The oldest point held, and since when.
@@ -60,27 +66,28 @@ impl Default for ReadPoints {
 impl ReadPoints {
     /// None held.
     pub fn new() -> Self {
-        Self { registry: Mutex::new(Registry::with_capacity(64)), latest_point: CachePadded::new(AtomicU64::new(0)) }
+        Self {
+            registry: Mutex::new(Registry::with_capacity(BLOCK)),
+            latest_point: CachePadded::new(AtomicU64::new(0)),
+            shown: Shown::new(),
+        }
     }
 
-    /// Take a read point: `number_now` reads the last number under the append lock. The caller then waits for the commits that have begun.
-    /// Should `number_now` panic, `latest_point` stays MAX until the next call here: too careful, never wrong.
-    pub fn open(&self, number_now: impl FnOnce() -> u64) -> ReadPoint {
+    /// Take a read point. `with_number_now` takes the append lock, and under it calls its argument with the last number: from then on the point
+    /// is held. The caller then waits for the commits that have begun. Should `with_number_now` panic, nothing is held.
+    pub fn open(&self, with_number_now: impl FnOnce(&mut dyn FnMut(u64) -> ReadPoint) -> ReadPoint) -> ReadPoint {
+        let now = clock::monotonic_nanos();
         let mut r = self.lock_with_room();
-        #[cfg(loom)]
-        if super::flaw::is(super::flaw::Flaw::AnnounceLate) {
-            let n = number_now();
-            r.add(n, 0);
-            self.store_latest(&r);
-            return ReadPoint(n);
-        }
-        // Release here and in `store_latest`: pairs with the Acquire in `latest`. What orders it before the number of every later commit is
-        // the append lock, which `number_now` takes next.
-        self.latest_point.store(u64::MAX, Ordering::Release);
-        let n = number_now();
-        r.add(n, clock::monotonic_nanos());
-        self.store_latest(&r);
-        ReadPoint(n)
+        // All but the new point is written before the append lock is taken, which every writer needs.
+        self.shown.prepare(&r.points, r.restarted > 0);
+        with_number_now(&mut |n| {
+            if r.add(n, now) {
+                self.shown.push(n);
+                self.shown.turn();
+                self.store_latest(&r);
+            }
+            ReadPoint(n)
+        })
     }
 
     /// Hold a read point that is held already once more: a scan on a snapshot outlives it.
@@ -95,11 +102,12 @@ impl ReadPoints {
     /// Give a read point back.
     pub fn close(&self, point: ReadPoint) {
         let mut r = self.registry.lock();
-        r.remove(point.0);
-        self.store_latest(&r);
+        if r.remove(point.0) {
+            self.show(&r);
+        }
     }
 
-    /// The largest point held; 0 none; MAX: treat every number as held.
+    /// The largest point held; 0 none; MAX: overwrite nothing.
     #[inline]
     pub fn latest(&self) -> u64 {
         // Acquire: pairs with `store_latest`. Who finds a point gone also finds everything its reader did before, and may overwrite.
@@ -110,14 +118,14 @@ impl ReadPoints {
     pub fn register_restarted(&self) -> RestartedRead<'_> {
         let mut r = self.registry.lock();
         r.restarted += 1;
-        self.store_latest(&r);
+        self.show(&r);
         RestartedRead(self)
     }
 
-    /// The sorted points, and whether a restarted read is registered, if nobody has the registry: a writer must not wait here.
-    pub fn with_points_try<R>(&self, f: impl FnOnce(&[u64], bool) -> R) -> Option<R> {
-        let r = self.registry.try_lock()?;
-        Some(f(&r.points, r.restarted > 0))
+    /// Calls `f` with the sorted points, and whether a restarted read is registered. Takes no lock and waits for nobody. None: so many points were
+    /// opened and closed meanwhile that they were not seen at one instant; treat every number as held.
+    pub fn with_points<R>(&self, f: impl FnOnce(&[u64], bool) -> R) -> Option<R> {
+        self.shown.look(f)
     }
 
     /// What flush and compaction may drop is older than the newest version at or below this: the oldest point held, else the number now.
@@ -139,8 +147,16 @@ impl ReadPoints {
         Some(OldestPoint { point: ReadPoint(*r.points.first()?), opened_ns: *r.opened.first()? })
     }
 
+    /// Shows the registry as it is now.
+    fn show(&self, r: &Registry) {
+        self.shown.prepare(&r.points, r.restarted > 0);
+        self.shown.turn();
+        self.store_latest(r);
+    }
+
     fn store_latest(&self, r: &Registry) {
         let latest = if r.restarted > 0 { u64::MAX } else { r.points.last().copied().unwrap_or(0) };
+        // Release: pairs with the Acquire in `latest`. What orders a new point before the number of every later commit is the append lock.
         self.latest_point.store(latest, Ordering::Release);
     }
 
@@ -148,9 +164,10 @@ impl ReadPoints {
     fn lock_with_room(&self) -> MutexGuard<'_, Registry> {
         let mut r = self.registry.lock();
         while r.is_full() {
-            let size = r.points.capacity() * 2;
+            let size = r.room * 2;
             drop(r);
             let mut larger = Registry::with_capacity(size);
+            self.shown.reserve(size);
             r = self.registry.lock();
             if r.is_full() {
                 larger.take_over(&mut r);
@@ -168,17 +185,23 @@ impl Drop for RestartedRead<'_> {
     fn drop(&mut self) {
         let mut r = self.0.registry.lock();
         r.restarted -= 1;
-        self.0.store_latest(&r);
+        self.0.show(&r);
     }
 }
 
 impl Registry {
     fn with_capacity(size: usize) -> Self {
-        Self { points: Vec::with_capacity(size), holders: Vec::with_capacity(size), opened: Vec::with_capacity(size), restarted: 0 }
+        Self {
+            points: Vec::with_capacity(size),
+            holders: Vec::with_capacity(size),
+            opened: Vec::with_capacity(size),
+            restarted: 0,
+            room: size,
+        }
     }
 
     fn is_full(&self) -> bool {
-        [self.points.capacity(), self.holders.capacity(), self.opened.capacity()].iter().any(|c| *c <= self.points.len())
+        self.points.len() >= self.room
     }
 
     /// Let `old` have these larger lists with its contents; its former lists are in `self` then.
@@ -190,29 +213,34 @@ impl Registry {
         std::mem::swap(self, old);
     }
 
-    fn add(&mut self, n: u64, now_ns: u64) {
+    /// True if the point was not held before.
+    fn add(&mut self, n: u64, now_ns: u64) -> bool {
         if let (Some(last), Some(holders)) = (self.points.last(), self.holders.last_mut()) {
             debug_assert!(*last <= n, "numbers grow: {last} was taken before {n}");
             if *last == n {
                 *holders += 1;
-                return;
+                return false;
             }
         }
         self.points.push(n);
         self.holders.push(1);
         self.opened.push(now_ns);
+        true
     }
 
-    fn remove(&mut self, n: u64) {
+    /// True if the point is not held any more.
+    fn remove(&mut self, n: u64) -> bool {
         let Ok(i) = self.points.binary_search(&n) else {
             debug_assert!(false, "read point {n} is not held");
-            return;
+            return false;
         };
         self.holders[i] -= 1;
-        if self.holders[i] == 0 {
+        let gone = self.holders[i] == 0;
+        if gone {
             self.points.remove(i);
             self.holders.remove(i);
             self.opened.remove(i);
         }
+        gone
     }
 }

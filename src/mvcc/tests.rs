@@ -259,20 +259,71 @@ fn readers_never_meet_a_freed_value() {
 
 // ---- read points
 
+/// What a writer sees.
+fn shown(p: &ReadPoints) -> (Vec<u64>, bool) {
+    p.with_points(|points, restarted| (points.to_vec(), restarted)).expect("nobody changes them")
+}
+
+/// Writers look while a thread stands still in the middle of an open, with the registry in its hands; and while others open and close.
+#[test]
+fn points_are_seen_whoever_holds_the_registry() {
+    let p = ReadPoints::new();
+    let a = p.open(|announce| announce(1));
+    let b = p.open(|announce| {
+        assert_eq!(shown(&p), (vec![1], false), "before its number is told");
+        let b = announce(2);
+        assert_eq!(shown(&p), (vec![1, 2], false));
+        b
+    });
+    p.close(a);
+    p.close(b);
+    let (next, stop) = (std::sync::Mutex::new(10), AtomicBool::new(false));
+    std::thread::scope(|s| {
+        for _ in 0..2 {
+            s.spawn(|| {
+                let mut held = std::collections::VecDeque::new();
+                for _ in 0..20_000 {
+                    held.push_back(p.open(|announce| {
+                        let mut next = next.lock().unwrap();
+                        *next += 1;
+                        announce(*next)
+                    }));
+                    if held.len() > 70 {
+                        p.close(held.pop_front().unwrap());
+                    }
+                }
+                held.into_iter().for_each(|point| p.close(point));
+                stop.store(true, Ordering::Release);
+            });
+        }
+        let mut looks = 0_u64;
+        while !stop.load(Ordering::Acquire) || looks == 0 {
+            let seen = p.with_points(|points, _| points.to_vec());
+            if let Some(points) = seen {
+                assert!(points.is_sorted_by(|a, b| a < b) && points.len() <= 142, "{points:?}");
+                looks += 1;
+            }
+        }
+    });
+    assert_eq!(shown(&p), (vec![], false));
+}
+
 #[test]
 fn latest_point_follows_the_registry() {
     let p = ReadPoints::new();
     assert_eq!((p.latest(), p.count(), p.oldest()), (0, 0, None));
     let take = |n| {
-        p.open(|| {
-            assert_eq!(p.latest(), u64::MAX, "announced before the number is taken");
-            assert!(p.with_points_try(|_, _| ()).is_none(), "the registry is held meanwhile");
-            n
+        p.open(|announce| {
+            let before = (p.latest(), shown(&p));
+            let point = announce(n);
+            assert_eq!(p.latest(), n, "announced when the number is told, not later");
+            assert!(shown(&p).0.ends_with(&[n]) && (before.0 == n || before != (n, shown(&p))));
+            point
         })
     };
     let (a, b, c) = (take(5), take(5), take(9));
     assert_eq!((p.latest(), p.count(), p.oldest().unwrap().point), (9, 3, ReadPoint(5)));
-    assert_eq!(p.with_points_try(|points, restarted| (points.to_vec(), restarted)), Some((vec![5, 9], false)));
+    assert_eq!(shown(&p), (vec![5, 9], false));
     assert_eq!((p.drop_bound(|| 20), p.drop_bound(|| 4)), (5, 4));
     p.close(a);
     assert_eq!((p.latest(), p.drop_bound(|| 20)), (9, 5), "held twice, given back once");
@@ -287,14 +338,14 @@ fn latest_point_follows_the_registry() {
 #[test]
 fn a_restarted_read_holds_every_number() {
     let p = ReadPoints::new();
-    let a = p.open(|| 5);
+    let a = p.open(|announce| announce(5));
     let r = p.register_restarted();
     let s = p.register_restarted();
-    let b = p.open(|| 6);
+    let b = p.open(|announce| announce(6));
     assert_eq!(p.latest(), u64::MAX, "also after an open and a close");
     p.close(b);
     drop(r);
-    assert_eq!((p.latest(), p.with_points_try(|points, restarted| (points.to_vec(), restarted))), (u64::MAX, Some((vec![5], true))));
+    assert_eq!((p.latest(), shown(&p)), (u64::MAX, (vec![5], true)));
     drop(s);
     assert_eq!(p.latest(), 5);
     p.close(a);
@@ -304,25 +355,25 @@ fn a_restarted_read_holds_every_number() {
 #[test]
 fn many_points_in_any_order_of_closing() {
     let p = ReadPoints::new();
-    let mut held: Vec<_> = (1..=500).map(|n| p.open(|| n)).collect();
+    let mut held: Vec<_> = (1..=500).map(|n| p.open(|announce| announce(n))).collect();
     let mut seed = 1_usize;
     while !held.is_empty() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         p.close(held.swap_remove((seed >> 33) % held.len()));
         let mut want: Vec<_> = held.iter().map(|p| p.0).collect();
         want.sort_unstable();
-        assert_eq!(p.with_points_try(|points, _| points.to_vec()), Some(want.clone()));
+        assert_eq!(shown(&p), (want.clone(), false));
         assert_eq!(p.latest(), want.last().copied().unwrap_or(0));
     }
 }
 
 #[test]
-fn a_panic_while_the_number_is_taken_leaves_the_careful_value() {
+fn a_panic_while_the_number_is_taken_holds_nothing() {
     let p = ReadPoints::new();
-    assert!(catch_unwind(AssertUnwindSafe(|| p.open(|| panic!("expected by the test")))).is_err());
-    assert_eq!((p.latest(), p.count()), (u64::MAX, 0));
-    let a = p.open(|| 3);
-    assert_eq!(p.latest(), 3);
+    assert!(catch_unwind(AssertUnwindSafe(|| p.open(|_| panic!("expected by the test")))).is_err());
+    assert_eq!((p.latest(), p.count(), shown(&p)), (0, 0, (vec![], false)));
+    let a = p.open(|announce| announce(3));
+    assert_eq!((p.latest(), shown(&p)), (3, (vec![3], false)));
     p.close(a);
     assert_eq!(p.latest(), 0);
 }

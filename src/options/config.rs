@@ -98,7 +98,7 @@ pub const KNOBS: &[Knob] = &[
         default: 0,
         min: 0,
         max: 2,
-        text: "a second commit of a row in one tick takes the next one or waits for it; default: as stored, else advance",
+        text: "a second commit of a row in one tick takes the next one or waits for it (so may another row of its lock bucket: see lock_buckets); default: as stored, else advance",
         get: |s| s.tick_policy.map_or(0, |v| v as u64),
         set: |s, v| {
             s.tick_policy = match v {
@@ -132,7 +132,14 @@ pub const KNOBS: &[Knob] = &[
     number!(wal_bytes_max, Bytes, 8 * GIB, 256 * KIB, 64 * TIB, "bytes of log at which writes wait for a flush"),
     number!(background_threads, Number, 1, 1, 64, "threads for flush and compaction"),
     number!(wal_segment_bytes, Bytes, 64 * MIB, 64 * KIB, GIB, "bytes of one log segment; the largest record is 8 KiB less"),
-    number!(lock_buckets, Number, 1 << 14, 1 << 6, 1 << 24, "buckets of the row lock table, a power of two; 64 bytes each"),
+    number!(
+        lock_buckets,
+        Number,
+        1 << 14,
+        1 << 6,
+        1 << 24,
+        "buckets of the row lock table, a power of two; 64 bytes each. A bucket tells the ticks of two rows apart"
+    ),
     Knob {
         key: "recovery",
         kind: Kind::Choice(RECOVERIES),

@@ -74,6 +74,6 @@ fn restarted<R>(state: &State, view: &View, hash: RowHash, row: &[u8], mut look:
 pub fn column<'v>(view: &'v View, name: ColumnName<'_>, rules: &Rules, o: &ReadOptions, cut: u64) -> Option<Found<'v>> {
     match o.range() {
         None => newest::at(view, name, rules, cut),
-        Some(range) => newest::live(view, name, rules, &range, cut).into_iter().next(),
+        Some(range) => newest::live(view, name, rules, &range, cut, Vec::new()).into_iter().next(),
     }
 }

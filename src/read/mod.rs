@@ -6,7 +6,10 @@
 //! - `scan`: rows in order at a snapshot.
 #![forbid(unsafe_code)]
 
+pub mod columns;
 pub mod get;
+mod heads;
+pub mod lens;
 pub mod newest;
 pub mod scan;
 pub mod snapshot;

@@ -92,7 +92,7 @@ fn best<'v>(view: &'v View, name: ColumnName<'_>, rules: &Rules, cut: u64) -> Op
                 let increment = column.filter(|_| best.is_none()).and_then(|c| c.last_increment(cut)).filter(|v| v.seq > marker);
                 return match increment {
                     Some(v) => Some(Found { seq: v.seq, ts: v.ts, value: v.value }),
-                    None => live(view, name, rules, &ALWAYS, cut).into_iter().next(),
+                    None => live(view, name, rules, &ALWAYS, cut, Vec::new()).into_iter().next(),
                 };
             }
         }
@@ -105,9 +105,16 @@ fn best<'v>(view: &'v View, name: ColumnName<'_>, rules: &Rules, cut: u64) -> Op
 }
 
 /// All versions of a column that a reader of `range` is shown at `cut`, best first. Allocates: for columns with markers, for several versions, and for
-/// time ranges.
+/// time ranges. `more`: cells that are not stored yet, with numbers above `cut`.
 #[cold]
-pub fn live<'v>(view: &'v View, name: ColumnName<'_>, rules: &Rules, range: &Range<u64>, cut: u64) -> Vec<Found<'v>> {
+pub fn live<'v>(
+    view: &'v View,
+    name: ColumnName<'_>,
+    rules: &Rules,
+    range: &Range<u64>,
+    cut: u64,
+    more: Vec<Version<VersionValue<'v>>>,
+) -> Vec<Found<'v>> {
     let (mut cells, mut markers) = (Vec::new(), Vec::new());
     for segment in view.segments() {
         let Some(row) = segment.find_row(name.hash, name.row) else { continue };
@@ -116,7 +123,8 @@ pub fn live<'v>(view: &'v View, name: ColumnName<'_>, rules: &Rules, range: &Ran
             column.collect(cut, &mut cells);
         }
     }
-    let mut versions: Vec<_> = cells.iter().map(|v| Version { seq: v.seq, ts: v.ts, kind: v.kind, value: v.value }).collect();
+    let mut versions = more;
+    versions.extend(cells.iter().map(|v| Version { seq: v.seq, ts: v.ts, kind: v.kind, value: v.value }));
     let of_family = markers.iter().filter(|m| m.family == name.family);
     versions.extend(of_family.map(|m| Version { seq: m.seq, ts: m.ts, kind: m.kind, value: VersionValue::Bytes(b"") }));
     replay(&mut versions, rules, range);

@@ -2,6 +2,7 @@
 
 use crate::clock::Timeout;
 use crate::error::Result;
+use crate::hooks::{self, Point};
 use crate::ids::ReadPoint;
 use crate::store::state::State;
 
@@ -16,7 +17,10 @@ pub struct OpenPoint {
 
 /// Registers a read point, waits for the commits that had begun, and for the sync of FSYNC commits at or below it. A failure registers nothing.
 pub fn open(state: &State, timeout: &mut Timeout) -> Result<OpenPoint> {
-    let point = state.points.open(|| state.number_now());
+    let point = state.points.open(|announce| {
+        hooks::reach(Point::PointOpening, state.hook_context);
+        state.with_number_now(announce)
+    });
     match settle(state, point, timeout) {
         Ok(at_cut) => Ok(OpenPoint { point, at_cut }),
         Err(e) => {

@@ -5,6 +5,7 @@ use super::Inner;
 use super::lifecycle::{Call, closed};
 use crate::clock::{Timeout, monotonic_nanos};
 use crate::commit::Refusal;
+use crate::commit::mutation::Terms;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::ids::{ROW_BYTES_MAX, TIMESTAMP_MAX, Tick};
@@ -19,6 +20,15 @@ pub struct WriteTerms {
     pub durability: Durability,
     pub timeout: Timeout,
     pub flags: u32,
+    /// Of puts and deletes that name none; 0 = the commit's tick.
+    pub timestamp: u64,
+}
+
+impl WriteTerms {
+    /// What a commit has to know of them.
+    pub fn commit(&self, thread: usize) -> Terms<'static> {
+        Terms { durability: self.durability, tick: None, thread, nonces: &[] }
+    }
 }
 
 impl Inner {
@@ -32,9 +42,10 @@ impl Inner {
         self.state.health.check()?;
         let durability = o.durability.unwrap_or(self.durability);
         if u64::from(o.flags) | o.timestamp | o.nonce | o.nonce_group != 0 {
-            check_options(o, durability)?;
+            check_options(kind, o, durability)?;
         }
-        Ok((call, WriteTerms { durability, timeout: Timeout::from_micros(o.timeout_us.unwrap_or(self.write_timeout_us)), flags: o.flags }))
+        let timeout = Timeout::from_micros(o.timeout_us.unwrap_or(self.write_timeout_us));
+        Ok((call, WriteTerms { durability, timeout, flags: o.flags, timestamp: o.timestamp }))
     }
     /// A row key of a length we take, inside the region's range.
     #[inline]
@@ -80,7 +91,7 @@ impl Inner {
             Refusal::Memory(bytes) => self.wait_for_memory(bytes, timeout),
             Refusal::Nonces(bytes) => self.wait_for_nonces(bytes, timeout),
             Refusal::LogSpace(needed) => match &self.state.log {
-                Some(log) => log.wait_for_log_space(needed, timeout, &|| self.lifecycle.is_closing()),
+                Some(log) => log.wait_for_log_space(needed, timeout, &|| self.lifecycle.is_closing(), FREES_LOG),
                 None => Ok(()),
             },
         };
@@ -100,6 +111,8 @@ impl Inner {
         })
     }
     fn wait_for_memory(&self, bytes: usize, timeout: &mut Timeout) -> Result<()> {
+        let (may_come, mut at_once) = (self.memory_may_come(bytes), Timeout::no_wait());
+        let timeout = if may_come { timeout } else { &mut at_once };
         if wait_for_memory(&self.state.pool, &self.state.budget, bytes, timeout, &|| self.lifecycle.is_closing()) {
             return Ok(());
         }
@@ -113,26 +126,41 @@ impl Inner {
         } else {
             format!("the chunk pool is full: {} chunks of {} bytes in use, at most {}", pool.in_use, pool.chunk_size, pool.max_chunks)
         };
-        fail!(
-            Busy,
-            "{what}, for {} µs; nothing was changed. {} snapshots, scanners and pinned values are open",
-            timeout.micros(),
-            self.open_children()
-        )
+        let why = if may_come { format!("for {} µs", timeout.micros()) } else { "and nothing that could free some is running".into() };
+        fail!(Busy, "{what}, {why}; nothing was changed. {} snapshots, scanners and pinned values are open", self.open_children())
+    }
+    /// False: waiting would be in vain. What this region holds goes with a flush, which this version does not have; what other regions hold of the pool goes when
+    /// they are closed, and what the system refuses may be had later.
+    fn memory_may_come(&self, bytes: usize) -> bool {
+        let (pool, budget) = (&self.state.pool, &self.state.budget);
+        let stats = pool.stats();
+        let lent = stats.mapped_bytes.saturating_sub(stats.pooled * stats.chunk_size);
+        let need = pool.reservation_for(bytes);
+        budget.has_room(need) && (pool.has_room(need) || lent > budget.used() || lent + need <= stats.max_bytes)
     }
 }
 
+/// Log segments are freed by a flush, which this version does not have.
+const FREES_LOG: bool = false;
+
 #[cold]
-fn check_options(o: &WriteOptions, durability: Durability) -> Result<()> {
+fn check_options(kind: CallKind, o: &WriteOptions, durability: Durability) -> Result<()> {
     super::once::check(o, durability)?;
-    if o.timestamp > TIMESTAMP_MAX {
-        return fail!(Invalid, "timestamp {} is above 2^62", o.timestamp);
-    }
-    if o.timestamp != 0 {
-        return fail!(Unsupported, "explicit timestamps are not offered by this version; leave timestamp 0");
+    check_timestamp(o.timestamp)?;
+    if o.timestamp != 0 && matches!(kind, CallKind::Increment) {
+        return fail!(Invalid, "an increment gets a timestamp above that of the value it adds to; leave timestamp 0");
     }
     if o.flags & !WriteOptions::FLAGS_ALL != 0 {
         return fail!(Unsupported, "unknown write flags {:#x}", o.flags & !WriteOptions::FLAGS_ALL);
+    }
+    Ok(())
+}
+
+/// A timestamp that one more can still be added to.
+#[inline]
+pub fn check_timestamp(timestamp: u64) -> Result<()> {
+    if timestamp > TIMESTAMP_MAX {
+        return fail!(Invalid, "timestamp {timestamp} is above 2^62, the largest that is taken; nothing was changed");
     }
     Ok(())
 }

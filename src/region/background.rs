@@ -1,9 +1,9 @@
 //! Sealing: new commits go to a fresh memstore segment, and no writer stops. A flush will begin with it; until there is one, only a test option asks for it.
 
-use super::Inner;
-use crate::clock::Timeout;
+use super::{Inner, Leveled};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::Generation;
+use crate::lock_order::{self, Level};
 use crate::memstore::Segment;
 use crate::store::view::View;
 use crate::sync::{Arc, Ordering};
@@ -23,12 +23,13 @@ impl Inner {
         if n < self.settings.seal_every_commits {
             return;
         }
-        let Some(_one_at_a_time) = self.seal_lock.try_lock() else { return };
+        let level = lock_order::enter(Level::Lifecycle, "the lock of view changes");
+        let Some(lock) = self.seal_lock.try_lock() else { return };
         if self.commits_since_seal.load(Ordering::Relaxed) < self.settings.seal_every_commits {
             return;
         }
         self.commits_since_seal.store(0, Ordering::Relaxed);
-        if let Err(e) = self.seal_locked() {
+        if let Err(e) = self.seal_locked(&(lock, level)) {
             log::warn!(target: "region", "seal: {e}");
         }
     }
@@ -36,11 +37,10 @@ impl Inner {
     #[cfg(any(test, feature = "test-hooks"))]
     pub fn seal(&self) -> Result<()> {
         let _call = self.lifecycle.enter(crate::stats::CallKind::Other, super::thread::index())?;
-        let _one_at_a_time = self.seal_lock.lock();
-        self.seal_locked()
+        self.seal_locked(&self.lock_seal())
     }
     /// The seal lock is held: publish a view with a new active segment, then wait until nobody can hold the old one.
-    fn seal_locked(&self) -> Result<()> {
+    fn seal_locked(&self, lock: &Leveled<'_, ()>) -> Result<()> {
         let next = {
             let slot = self.state.slots.claim(super::thread::index());
             let view = self.state.view.load(&slot);
@@ -52,9 +52,8 @@ impl Inner {
             sealed.extend(view.sealed.iter().cloned());
             View { active: Arc::new(active), sealed, families: Arc::clone(&view.families) }
         };
-        let old = self.state.view.replace(Box::new(next));
         // From here the old segment only still takes the commits of those who hold it; after the grace period it is frozen.
-        drop(old.reclaim(&self.state.slots, &mut Timeout::forever()).map_err(|(_, e)| e)?);
+        self.replace_view(next, lock)?;
         self.seals.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }

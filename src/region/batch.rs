@@ -8,12 +8,13 @@
 
 use super::Inner;
 use super::admission::{WriteTerms, show};
+use super::change::RowCells;
 use super::counter::Rules;
 use super::face::{BatchOutcome, CommitInfo, Mutation, Mutations, OpResult, OpStatus};
-use super::group::{ColumnMap, Eval, Outcome};
-use super::once::Once;
+use super::group::{Eval, Outcome};
+use super::once::{Appended, Once};
 use super::thread::with_scratch;
-use crate::commit::mutation::{CellChange, RowChange};
+use crate::commit::mutation::{CellChange, RowChange, Terms};
 use crate::commit::{Committed, Refusal, commit, wait_for_durable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hooks::{self, Point};
@@ -22,6 +23,7 @@ use crate::options::{Durability, WriteOptions};
 use crate::rowlock::{LockScratch, RowLocks};
 use crate::stats::CallKind;
 use crate::wal::RecordBuffer;
+use bumpalo::Bump;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -75,7 +77,7 @@ pub(super) struct Tally {
     first_failure: Option<Error>,
     /// Checks that held and that did not, each counted once, however often its run was tried.
     checks: [u64; 2],
-    highest: Option<Committed>,
+    pub highest: Option<Committed>,
 }
 
 impl Tally {
@@ -88,19 +90,6 @@ impl Tally {
     fn unmet(&mut self, index: usize, count: usize) {
         self.not_applied += count;
         self.first_unmet = Some(self.first_unmet.map_or(index, |first| first.min(index)));
-    }
-    /// A commit that answers for something of the call; the highest is told and waited for.
-    pub fn rests_on(&mut self, committed: Committed, info: &mut CommitInfo) {
-        // The sync of the highest covers every other one; and it is waited for if any of them has to be.
-        let waits_for_sync = committed.waits_for_sync || self.highest.is_some_and(|h| h.waits_for_sync);
-        let highest = match self.highest {
-            Some(h) if h.seq > committed.seq => h,
-            _ => {
-                info.timestamp = committed.tick.0;
-                committed
-            }
-        };
-        self.highest = Some(Committed { waits_for_sync, ..highest });
     }
     fn count_checks(&mut self, group: &Group) {
         for (sum, n) in self.checks.iter_mut().zip(group.checks) {
@@ -135,6 +124,19 @@ impl Inner {
         info: &mut CommitInfo,
         results: Results<'_>,
     ) -> Result<BatchOutcome> {
+        self.batch_telling(kind, ops, o, info, results, &mut None)
+    }
+
+    /// The same; `appended`, if it is asked for, gets the value that the last operation, an append with a nonce, made.
+    pub(super) fn batch_telling(
+        &self,
+        kind: CallKind,
+        ops: &dyn Mutations,
+        o: &WriteOptions,
+        info: &mut CommitInfo,
+        results: Results<'_>,
+        appended: &mut Option<Appended>,
+    ) -> Result<BatchOutcome> {
         with_scratch(|thread, scratch| {
             let (mut call, mut terms) = self.enter_write(kind, thread, o)?;
             let rules = Rules::new(o.flags, o.min_value, o.max_value)?;
@@ -144,7 +146,7 @@ impl Inner {
             let mut tally = Tally::default();
             let atomic = terms.flags & WriteOptions::ATOMIC != 0;
             let (record, batch) = (&mut scratch.record, &mut scratch.batch);
-            batch.once.begin(o);
+            batch.once.begin(o, appended.take());
             let mut at = 0;
             while at < ops.len() {
                 at = self.next_run(ops, at, atomic, batch, &mut tally, results);
@@ -153,9 +155,12 @@ impl Inner {
                 }
                 self.run(ops, atomic, &rules, &mut terms, batch, record, thread, info, &mut tally, results);
             }
-            call.counts((tally.applied - tally.duplicates) as u64);
-            self.lifecycle.calls.checked(thread, tally.checks);
+            *appended = batch.once.appended.take();
             let outcome = self.conclude(&mut tally, atomic, &mut terms, info, o.nonce != 0);
+            if outcome.is_ok() {
+                call.counts((tally.applied - tally.duplicates) as u64);
+            }
+            self.lifecycle.calls.checked(thread, tally.checks);
             drop(call);
             self.seal_if_due();
             outcome
@@ -334,13 +339,16 @@ impl Inner {
         let mut cells: Vec<CellChange<'_, '_>> = recycle(std::mem::take(&mut batch.cells));
         let groups = batch.groups.get_mut(range).unwrap_or_default();
         let once = &mut batch.once;
-        let mut obstacle = None;
+        let mut evaluated = Ok(None);
         if let Some(nonce) = once.nonce {
-            obstacle = self.answer_duplicates(once, nonce, atomic, groups, &locks, terms, info, tally, results);
+            evaluated = Ok(self.answer_duplicates(once, nonce, atomic, groups, &locks, terms, info, tally, results));
         }
-        let mut eval = Eval { inner: self, view, ops, rules, cells: &mut cells, group_start: 0, index: ColumnMap::default() };
-        if obstacle.is_none() {
-            obstacle = match once.nonce {
+        let joined = Bump::new();
+        let timestamp = terms.timestamp;
+        let row = RowCells::new(&mut cells);
+        let mut eval = Eval { inner: self, view, ops, rules, locks: &locks, row, joined: &joined, timestamp, tick: None };
+        if matches!(evaluated, Ok(None)) {
+            evaluated = match once.nonce {
                 None => evaluate(&mut eval, groups, atomic, &mut rows, tally, results),
                 Some(_) => evaluate(&mut eval, groups, atomic, &mut rows, tally, &mut |i, r| {
                     once.keep(i, r.value);
@@ -348,12 +356,21 @@ impl Inner {
                 }),
             };
         }
-        let committed = if obstacle.is_some() || cells.is_empty() {
+        let tick = eval.tick;
+        let (obstacle, refusal) = match evaluated {
+            Ok(obstacle) => (obstacle, None),
+            Err(refusal) => (None, Some(refusal)),
+        };
+        let committed = if refusal.is_none() && (obstacle.is_some() || cells.is_empty()) {
             None
         } else {
-            let committed = self.reserve(ops, once, groups, &rows, atomic).and_then(|reserved| {
-                let committed =
-                    commit(state, record, &mut locks, &slot, view, &mut rows, &mut cells, terms.durability, thread, &once.item)?;
+            let reserved = match refusal {
+                Some(refusal) => Err(refusal),
+                None => self.reserve(ops, once, groups, &rows, &cells, atomic),
+            };
+            let committed = reserved.and_then(|reserved| {
+                let how = Terms { tick, nonces: &once.item, ..terms.commit(thread) };
+                let committed = commit(state, record, &mut locks, &slot, view, &mut rows, &mut cells, how)?;
                 // Before the slot is free and the rows are unlocked.
                 reserved.into_iter().for_each(|r| r.fill(committed.seq, committed.tick));
                 Ok(committed)
@@ -450,15 +467,15 @@ fn gather_rows(ops: &dyn Mutations, groups: &mut [Group]) {
     }
 }
 
-/// Evaluates the groups that are not counted yet. `rows` and the cells of `eval` then hold what changes; an answer, with ATOMIC only, says that nothing may.
-fn evaluate<'a, 'v>(
+/// Evaluates the groups that are not counted yet, or says what has to be waited for first. `rows` and the cells of `eval` then hold what changes; an answer, with ATOMIC only, says that nothing may.
+fn evaluate<'a: 'v, 'v>(
     eval: &mut Eval<'_, 'a, 'v>,
     groups: &mut [Group],
     atomic: bool,
     rows: &mut Vec<RowChange<'a, 'v>>,
     tally: &mut Tally,
     results: Results<'_>,
-) -> Option<Obstacle> {
+) -> std::result::Result<Option<Obstacle>, Refusal> {
     let mut obstacle: Option<Obstacle> = None;
     // Counted: failed in an attempt before this one, and told so.
     for group in groups.iter_mut().filter(|g| !matches!(g.outcome, Outcome::Counted)) {
@@ -469,9 +486,8 @@ fn evaluate<'a, 'v>(
         let row = eval.ops.get(group.ops.start).row;
         // With ATOMIC a later group of the same row continues its change.
         let continues = atomic && rows.last().is_some_and(|r| r.row == row);
-        let start = if continues { rows.last().map_or(0, |r| r.cells.start) } else { eval.cells.len() };
-        eval.group_start = start;
-        let (outcome, found) = eval.group(group, row, results);
+        let start = if continues { rows.last().map_or(0, |r| r.cells.start) } else { eval.row.cells.len() };
+        let (outcome, found) = eval.group(group, row, start, results)?;
         match outcome {
             Err((index, e)) if atomic => {
                 obstacle = Some(Obstacle::Failed(index, e));
@@ -489,14 +505,14 @@ fn evaluate<'a, 'v>(
             obstacle = Some(Obstacle::Unmet(index));
             continue;
         }
-        let end = eval.cells.len();
+        let end = eval.row.cells.len();
         match rows.last_mut().filter(|_| continues) {
             Some(last) => last.cells.end = end,
             None if end > start => rows.push(RowChange { hash: group.hash, row, cells: start..end, found }),
             None => {}
         }
     }
-    obstacle
+    Ok(obstacle)
 }
 
 /// True if the hash was in the set already; puts it there.

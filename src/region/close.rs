@@ -17,7 +17,7 @@ impl Inner {
     /// See `Region::close`.
     pub fn close(&self, flags: CloseFlags, mut timeout: Timeout) -> Result<()> {
         // A second closer waits for the first.
-        let _closer = self.close_lock.lock();
+        let _closer = self.lock_close();
         if self.lifecycle.is_closed() {
             return fail!(Closed, "the region is closed");
         }
@@ -44,6 +44,7 @@ impl Inner {
             log::warn!(target: "region", "{}: {unlogged} bytes of SKIP_WAL commits are lost, this version cannot flush them", self.path.display());
         }
         let synced = self.state.log.as_ref().map_or(Ok(()), crate::wal::Log::close);
+        self.free_retired();
         self.lifecycle.finish_close();
         drop(self.dir_lock.lock().take());
         match &synced {
@@ -76,6 +77,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        self.free_retired();
         if let Some(log) = self.state.log.as_ref().filter(|_| !self.lifecycle.is_closed()) {
             // Dropped without close: as durable as a close, but nobody is left to tell about an error.
             if let Err(e) = log.close() {
@@ -95,7 +97,9 @@ pub fn destroy(env: &dyn Env, path: &Path) -> Result<()> {
     let lock = match env.lock(&path.join(LOCK), true, &env.holder_text()).map_err(|e| io("lock", e))? {
         LockOutcome::Held(lock) => lock,
         LockOutcome::Busy { holder } => return fail!(Locked, "{show} is open: {holder}"),
-        LockOutcome::NoPermission => return fail!(Io, "{show}: no permission to lock it"),
+        LockOutcome::NoPermission { os_errno } => {
+            return Err(Error::new(ErrorKind::Io, format!("{show}: no permission to lock it")).with_errno(os_errno));
+        }
     };
     let names = env.list(path).map_err(|e| io("list", e))?;
     let ours = |n: &&String| crate::wal::is_log_name(n) || n.as_str() == "MANIFEST.new";

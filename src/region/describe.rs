@@ -2,7 +2,7 @@
 
 use super::face::RegionStats;
 use super::{Inner, thread};
-use crate::clock::{ClockUnit, monotonic_nanos};
+use crate::clock::monotonic_nanos;
 use crate::error::Result;
 use crate::options::{KNOBS, TTL_NONE};
 use crate::stats::CallKind;
@@ -63,7 +63,7 @@ impl Inner {
     /// See `Region::describe`.
     pub fn describe(&self) -> Result<String> {
         let _call = self.lifecycle.enter(CallKind::Other, thread::index())?;
-        let manifest = self.manifest.lock().clone();
+        let manifest = self.lock_manifest().0.clone();
         let families: Vec<Value> = manifest
             .families
             .iter()
@@ -92,11 +92,7 @@ impl Inner {
         let text = json!({
             "path": self.path.display().to_string(),
             "read_only": self.read_only,
-            "clock_unit": match manifest.clock_unit {
-                ClockUnit::Nanos => "ns",
-                ClockUnit::Micros => "us",
-                ClockUnit::Millis => "ms",
-            },
+            "clock_unit": manifest.clock_unit.name(),
             "start_row": String::from_utf8_lossy(&self.start_row),
             "end_row": String::from_utf8_lossy(&self.end_row),
             "families": families,

@@ -384,8 +384,28 @@ pub struct ScanCell<'a> {
     pub value: &'a [u8],
     /// The first cell of its row.
     pub new_row: bool,
-    /// The last one.
+    /// The last one that is given out.
     pub row_end: bool,
+}
+
+/// How [`super::Scanner::fill`] came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filled {
+    /// The sink refused a cell.
+    Full,
+    /// There is nothing more.
+    End {
+        /// The last cell given was the last one of its row; false where a limit ended the scan within the row.
+        row_ended: bool,
+    },
+}
+
+/// Takes the cells of one row from [`super::Region::get_row`].
+pub trait RowSink {
+    /// What was given before does not count: the read starts again.
+    fn restart(&mut self);
+    /// The next cell. Its `row_end` is not set: the last one given is the last one of the row.
+    fn cell(&mut self, cell: &ScanCell<'_>);
 }
 
 /// Numbers about a region, in the order of the C struct.

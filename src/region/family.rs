@@ -1,7 +1,6 @@
 //! Column families of an open region: the manifest is durable before an id is usable, and an id is refused before its family goes.
 
-use super::{Inner, thread};
-use crate::clock::Timeout;
+use super::{Inner, Leveled, thread};
 use crate::error::Result;
 use crate::fail;
 use crate::ids::FamilyId;
@@ -10,7 +9,7 @@ use crate::stats::CallKind;
 use crate::store::family::{Families, FamilyInfo};
 use crate::store::manifest::Manifest;
 use crate::store::view::View;
-use crate::sync::{Arc, MutexGuard};
+use crate::sync::Arc;
 
 impl Inner {
     fn families(&self) -> Arc<Families> {
@@ -30,14 +29,13 @@ impl Inner {
     /// See `Region::family_set`.
     pub fn family_set(&self, spec: &FamilySpec) -> Result<FamilyId> {
         let _call = self.lifecycle.enter(CallKind::Other, thread::index())?;
-        check_offered(spec)?;
         self.change_families(|manifest| set_family(&mut manifest.families, spec))
     }
     /// See `Region::family_drop`.
     pub fn family_drop(&self, id: FamilyId) -> Result<()> {
         let _call = self.lifecycle.enter(CallKind::Other, thread::index())?;
         // Refuse the id first and let who uses it finish; only then the manifest forgets it, and with it the cells that a replay would bring back.
-        let mut manifest = self.changeable_manifest()?;
+        let (mut manifest, _level) = self.changeable_manifest()?;
         let mut next = manifest.clone();
         next.families.remove(id)?;
         self.publish_families(next.families.clone())?;
@@ -52,16 +50,16 @@ impl Inner {
     }
 
     /// The manifest of a region that takes changes, locked over reading, changing, storing and publishing.
-    fn changeable_manifest(&self) -> Result<MutexGuard<'_, Manifest>> {
+    fn changeable_manifest(&self) -> Result<Leveled<'_, Manifest>> {
         if self.read_only {
             return fail!(ReadOnly, "{} is open read-only; nothing was changed", self.path.display());
         }
         self.state.health.check()?;
-        Ok(self.manifest.lock())
+        Ok(self.lock_manifest())
     }
 
     fn change_families<R>(&self, change: impl FnOnce(&mut Manifest) -> Result<R>) -> Result<R> {
-        let mut manifest = self.changeable_manifest()?;
+        let (mut manifest, _level) = self.changeable_manifest()?;
         let mut next = manifest.clone();
         let answer = change(&mut next)?;
         if next != *manifest {
@@ -76,15 +74,13 @@ impl Inner {
     /// Publishes a view with other families and waits until nobody can hold the old one.
     fn publish_families(&self, families: Families) -> Result<()> {
         // One view change at a time: two would lose one of them.
-        let _one_at_a_time = self.seal_lock.lock();
+        let lock = self.lock_seal();
         let next = {
             let slot = self.state.slots.claim(thread::index());
             let view = self.state.view.load(&slot);
             View { families: Arc::new(families), ..view.clone() }
         };
-        let old = self.state.view.replace(Box::new(next));
-        drop(old.reclaim(&self.state.slots, &mut Timeout::forever()).map_err(|(_, e)| e)?);
-        Ok(())
+        self.replace_view(next, &lock)
     }
 }
 
@@ -113,15 +109,4 @@ pub fn set_family(families: &mut Families, spec: &FamilySpec) -> Result<FamilyId
         Some(_) => families.alter(family.clone()).map(|()| family.id),
         None => families.add(family),
     }
-}
-
-/// Settings that are stored but not acted on yet are refused rather than ignored.
-pub fn check_offered(spec: &FamilySpec) -> Result<()> {
-    if spec.ttl_ms != 0 && spec.ttl_ms != crate::options::TTL_NONE {
-        return fail!(Unsupported, "family {:?}: ttl_ms is not offered by this version", String::from_utf8_lossy(&spec.name));
-    }
-    if spec.flags != 0 {
-        return fail!(Unsupported, "family {:?}: KEEP_DELETED is not offered by this version", String::from_utf8_lossy(&spec.name));
-    }
-    Ok(())
 }

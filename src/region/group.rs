@@ -2,19 +2,26 @@
 //! the group.
 
 use super::Inner;
+use super::admission::check_timestamp;
 use super::batch::{Group, Results, name_op};
+use super::change::RowCells;
 use super::check::Check;
 use super::counter::Rules;
 use super::face::{Mutation, Mutations, Op, OpResult, OpStatus};
 use super::increment::{counter_of, no_family};
 use crate::cell::CellType;
-use crate::commit::mutation::{CellChange, Write};
+use crate::commit::mutation::{Stamp, Write};
+use crate::commit::{Refusal, draw_tick};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ids::{FamilyId, RowHash};
-use crate::memstore::{RowRef, VersionValue};
-use crate::read::newest::{ColumnName, Found, Lookup, newest};
+use crate::fail;
+use crate::ids::{FamilyId, RowHash, Tick};
+use crate::memstore::{ColumnRef, RowRef, VersionValue};
+use crate::merge::visibility;
+use crate::read::newest::{self, ColumnName, Found};
+use crate::rowlock::RowLocks;
+use crate::store::FamilyInfo;
 use crate::store::view::View;
-use std::collections::HashMap;
+use bumpalo::Bump;
 
 /// How a group ended, unless an operation of it failed.
 #[derive(Clone, Copy, Debug)]
@@ -38,31 +45,56 @@ pub(super) struct Eval<'e, 'a, 'v> {
     pub view: &'v View,
     pub ops: &'a dyn Mutations,
     pub rules: &'e Rules,
-    pub cells: &'e mut Vec<CellChange<'a, 'v>>,
-    /// Where the cells of the current row begin.
-    pub group_start: usize,
-    /// Empty until a row has many cells.
-    pub index: ColumnMap<'a>,
+    pub locks: &'e RowLocks<'e>,
+    /// The cells of the commit, the current row's at the end.
+    pub row: RowCells<'e, 'a, 'v>,
+    /// Values that are put together here.
+    pub joined: &'a Bump,
+    /// Timestamp of operations that have none; 0 = the tick.
+    pub timestamp: u64,
+    /// The commit's tick, if it had to be known early.
+    pub tick: Option<Tick>,
 }
 
-/// What a column holds for the next operation of the group.
-#[derive(Clone, Copy)]
-enum Held<'x> {
-    Absent,
-    Counter(i64),
-    Bytes(&'x [u8]),
+/// How a group ended, and its row where it was looked up.
+type Evaluated<'v> = (std::result::Result<Outcome, Failed>, Option<RowRef<'v>>);
+
+/// Why an operation did not come to an end.
+enum Stop {
+    /// It failed.
+    Failed(Error),
+    /// It has to wait with nothing held: the whole attempt begins again.
+    Refused(Refusal),
 }
 
-impl<'a, 'v> Eval<'_, 'a, 'v> {
-    /// Evaluates `group`; its cells are appended to the commit's, or none of them.
+impl From<Error> for Stop {
+    fn from(e: Error) -> Self {
+        Self::Failed(e)
+    }
+}
+
+/// What a column holds for the next operation of the call.
+struct Held<'v> {
+    value: Option<VersionValue<'v>>,
+    /// Timestamp of the value, 0 for none.
+    ts: u64,
+    /// Its place, if the call wrote it.
+    place: Option<u32>,
+    /// The column in the active segment.
+    column: Option<ColumnRef<'v>>,
+}
+
+impl<'a: 'v, 'v> Eval<'_, 'a, 'v> {
+    /// Evaluates `group`, whose row's cells begin at `start`; its cells are appended to the commit's, or none of them.
     pub fn group(
         &mut self,
         group: &mut Group,
         row: &'a [u8],
+        start: usize,
         results: Results<'_>,
-    ) -> (std::result::Result<Outcome, Failed>, Option<RowRef<'v>>) {
-        let before = self.cells.len();
-        self.index.clear();
+    ) -> std::result::Result<Evaluated<'v>, Refusal> {
+        let before = self.row.cells.len();
+        self.row.begin(start);
         group.checks = [0; 2];
         let mut found_row = None;
         let mut outcome = Ok(Outcome::Applied);
@@ -79,15 +111,18 @@ impl<'a, 'v> Eval<'_, 'a, 'v> {
                     continue;
                 }
                 Ok((false, _)) => outcome = Ok(Outcome::NotApplied(i)),
+                Err(Stop::Refused(refusal)) => return Err(refusal),
                 // Its text names the column already.
-                Err(e) if e.kind() == ErrorKind::NotCounter => outcome = Err((i, e.context(format_args!("operation {i}")))),
-                Err(e) => outcome = Err((i, e.context(name_op(i, &m)))),
+                Err(Stop::Failed(e)) if e.kind() == ErrorKind::NotCounter => {
+                    outcome = Err((i, e.context(format_args!("operation {i}"))));
+                }
+                Err(Stop::Failed(e)) => outcome = Err((i, e.context(name_op(i, &m)))),
             }
             break;
         }
         match &outcome {
             Ok(Outcome::NotApplied(_)) => {
-                self.cells.truncate(before);
+                self.row.truncate(before);
                 for i in group.ops.clone() {
                     let m = self.ops.get(i);
                     let value = if matches!(m.op, Op::Increment | Op::Check { .. }) { self.current(&m, group.hash, row) } else { 0 };
@@ -95,7 +130,7 @@ impl<'a, 'v> Eval<'_, 'a, 'v> {
                 }
             }
             Err((index, e)) => {
-                self.cells.truncate(before);
+                self.row.truncate(before);
                 for i in group.ops.clone() {
                     let status = if i == *index { OpStatus::Failed(e.kind()) } else { OpStatus::Failed(ErrorKind::NotRun) };
                     results(i, OpResult { status, flags: 0, value: 0 });
@@ -103,144 +138,199 @@ impl<'a, 'v> Eval<'_, 'a, 'v> {
             }
             Ok(_) => {}
         }
-        (outcome, found_row)
+        Ok((outcome, found_row))
     }
 
     /// One operation: whether it applies, and its value.
-    fn operation(&mut self, m: &Mutation<'a>, hash: RowHash, row: &'a [u8], found_row: &mut Option<RowRef<'v>>) -> Result<(bool, i64)> {
+    #[inline(always)]
+    fn operation(
+        &mut self,
+        m: &Mutation<'a>,
+        hash: RowHash,
+        row: &'a [u8],
+        found_row: &mut Option<RowRef<'v>>,
+    ) -> std::result::Result<(bool, i64), Stop> {
+        let stamp = self.stamp(m)?;
         if m.op == Op::DeleteRow {
-            // Before its family is looked up: it has none.
-            return Err(not_offered(m));
+            // Every family that the row can have cells in.
+            for settings in self.view.families.iter() {
+                self.delete_family(CellType::DeleteFamily, stamp, settings)?;
+            }
+            return Ok((true, 0));
         }
         let family = FamilyId(m.family);
-        let Some(settings) = self.view.family(family) else { return Err(no_family(family)) };
-        let max_versions = settings.max_versions;
+        let Some(settings) = self.view.family(family) else { return Err(no_family(family).into()) };
         self.inner.check_qualifier(m.qual)?;
-        if m.timestamp != 0 {
-            return crate::fail!(Unsupported, "explicit timestamps are not offered by this version; leave timestamp 0");
-        }
-        let pending = self.pending(m);
+        let max_versions = settings.max_versions;
+        let name = ColumnName { hash, row, family, qualifier: m.qual };
         match m.op {
             Op::Put => {
                 self.inner.check_value(m.value)?;
-                self.write(pending.value, m, Write::Put { value: m.value, timestamp: 0 }, max_versions, None);
-                Ok((true, 0))
-            }
-            Op::Delete => {
-                // What the group wrote to the column before is gone; the marker hides what was stored.
-                let marker = Write::Marker { kind: CellType::Delete, timestamp: 0 };
-                match (pending.value, pending.marker) {
-                    (Some(value), Some(_)) => self.write(Some(value), m, Write::Nothing, max_versions, None),
-                    (value, None) => self.write(value, m, marker, max_versions, None),
-                    (None, Some(_)) => {}
+                let write = Write::Put { value: m.value, stamp };
+                let places = self.row.of_column(family, m.qual);
+                if places.is_empty() {
+                    self.row.push(family, m.qual, write, max_versions, None);
+                } else {
+                    let tick = self.tick()?;
+                    self.row.put(&places, tick, family, m.qual, write, max_versions);
                 }
                 Ok((true, 0))
             }
-            Op::Increment => {
-                let lookup = newest(self.view, ColumnName { hash, row, family, qualifier: m.qual }, &self.inner.state.rules(settings));
-                *found_row = found_row.or(lookup.row);
-                let current = match self.held(&pending, &lookup) {
-                    Held::Absent => None,
-                    Held::Counter(n) => Some(n),
-                    Held::Bytes(b) => {
-                        let found = Found { seq: 0, ts: 0, value: VersionValue::Bytes(b) };
-                        Some(counter_of(&found, row, m.qual)?)
-                    }
+            Op::Delete | Op::DeleteVersion => {
+                let kind = if m.op == Op::Delete { CellType::Delete } else { CellType::DeleteVersion };
+                let stamp = match stamp {
+                    // The newest version, which is the one that a read shows.
+                    Stamp::Tick if kind == CellType::DeleteVersion => match self.held(name, settings, found_row)? {
+                        Held { value: Some(_), ts, .. } => Stamp::At(ts),
+                        _ => stamp,
+                    },
+                    stamp => stamp,
                 };
-                let sum = self.rules.apply(current, m.delta)?;
+                let places = self.row.of_column(family, m.qual);
+                let tick = if places.is_empty() { Tick(0) } else { self.tick()? };
+                self.row.mark_column(&places, tick, family, m.qual, (kind, stamp), max_versions);
+                Ok((true, 0))
+            }
+            Op::DeleteFamily => self.delete_family(CellType::DeleteFamily, stamp, settings).map(|()| (true, 0)),
+            Op::DeleteFamilyVersion => self.delete_family(CellType::DeleteFamilyVersion, stamp, settings).map(|()| (true, 0)),
+            Op::Increment => {
+                let held = self.held(name, settings, found_row)?;
+                let current = held.value.map(|value| counter_of(&Found { seq: 0, ts: 0, value }, row, m.qual)).transpose();
+                let sum = self.rules.apply(current?, m.delta)?;
                 if let Some(value) = sum.store {
-                    let write = Write::Counter { value, above: lookup.newest.map_or(0, |f| f.ts) };
-                    self.write(pending.value, m, write, max_versions, Some(&lookup));
+                    self.write_over(&held, m, max_versions, |above| Write::Counter { value, above })?;
                 }
                 Ok((sum.applied, sum.answer))
             }
+            Op::Append => {
+                let held = self.held(name, settings, found_row)?;
+                let before = held.value.map_or(0, |v| v.len());
+                self.inner.check_joined(before, m.value)?;
+                let joined = self.joined.alloc_slice_fill_copy(before + m.value.len(), 0u8);
+                let (head, tail) = joined.split_at_mut(before);
+                if let Some(value) = held.value {
+                    value.with(|bytes| head.copy_from_slice(bytes));
+                }
+                tail.copy_from_slice(m.value);
+                let joined: &'a [u8] = joined;
+                self.write_over(&held, m, max_versions, |above| Write::Put { value: joined, stamp: Stamp::Above(above) })?;
+                Ok((true, joined.len() as i64))
+            }
             Op::Check { how, as_counter } => {
                 let check = Check { how, as_counter };
-                let lookup = newest(self.view, ColumnName { hash, row, family, qualifier: m.qual }, &self.inner.state.rules(settings));
-                *found_row = found_row.or(lookup.row);
-                let held = self.held(&pending, &lookup);
+                let held = self.held(name, settings, found_row)?;
                 // What a check that holds tells: the counter it looked at.
-                let counter = match held {
-                    Held::Counter(n) => n,
-                    Held::Bytes(b) => <[u8; 8]>::try_from(b).map_or(0, i64::from_be_bytes),
-                    Held::Absent => 0,
-                };
+                let counter = held.value.and_then(|v| v.as_counter()).unwrap_or(0);
                 let holds = if check.compares_counters() {
-                    let stored = match held {
-                        Held::Absent => None,
-                        Held::Counter(n) => Some(n),
-                        Held::Bytes(b) => Some(counter_of(&Found { seq: 0, ts: 0, value: VersionValue::Bytes(b) }, row, m.qual)?),
-                    };
+                    let stored = held.value.map(|value| counter_of(&Found { seq: 0, ts: 0, value }, row, m.qual)).transpose()?;
                     check.holds_counter(stored, m.delta)
                 } else {
-                    match held {
-                        Held::Absent => check.holds_bytes(None, m.value),
-                        Held::Counter(n) => check.holds_bytes(Some(&n.to_be_bytes()), m.value),
-                        Held::Bytes(b) => check.holds_bytes(Some(b), m.value),
+                    match held.value {
+                        None => check.holds_bytes(None, m.value),
+                        Some(v) => v.with(|bytes| check.holds_bytes(Some(bytes), m.value)),
                     }
                 };
                 Ok((holds, if holds { counter } else { 0 }))
             }
-            _ => Err(not_offered(m)),
+            Op::DeleteRow => Ok((true, 0)),
         }
     }
 
-    /// The cells that the group already has for the operation's column.
-    fn pending(&mut self, m: &Mutation<'a>) -> Pending {
-        let cells = self.cells.get(self.group_start..).unwrap_or_default();
-        if cells.len() <= LOOKED_THROUGH {
-            self.index.clear();
-            let mut pending = Pending::default();
-            for (i, cell) in cells.iter().enumerate().filter(|(_, c)| c.family.0 == m.family && c.qualifier == m.qual) {
-                pending.note(self.group_start + i, cell.write);
+    /// The timestamp that an operation's cells get, as far as the caller says.
+    fn stamp(&self, m: &Mutation<'_>) -> Result<Stamp> {
+        let given = if m.timestamp == 0 { self.timestamp } else { m.timestamp };
+        check_timestamp(given)?;
+        match m.op {
+            Op::Increment | Op::Append | Op::Check { .. } if given != 0 => {
+                fail!(Invalid, "an explicit timestamp is for puts and deletes; what counts or appends gets one above the value it adds to")
             }
-            return pending;
-        }
-        if self.index.is_empty() {
-            for (i, cell) in cells.iter().enumerate() {
-                self.index.entry((cell.family.0, cell.qualifier)).or_default().note(self.group_start + i, cell.write);
+            Op::DeleteFamilyVersion if given == 0 => {
+                fail!(Invalid, "REGION_OP_DELETE_FAMILY_VERSION needs the timestamp of the versions to delete")
             }
-        }
-        self.index.get(&(m.family, m.qual)).copied().unwrap_or_default()
-    }
-
-    fn held<'x>(&self, pending: &Pending, lookup: &Lookup<'x>) -> Held<'x>
-    where
-        'a: 'x,
-    {
-        match pending.value.and_then(|i| self.cells.get(i)).map(|c| c.write) {
-            Some(Write::Counter { value, .. }) => Held::Counter(value),
-            Some(Write::Put { value, .. }) => Held::Bytes(value),
-            _ if pending.marker.is_some() => Held::Absent,
-            _ => match lookup.newest.map(|f| f.value) {
-                None => Held::Absent,
-                Some(VersionValue::Counter(n)) => Held::Counter(n),
-                Some(VersionValue::Bytes(b)) => Held::Bytes(b),
-            },
+            _ => Ok(Stamp::of(given)),
         }
     }
 
-    /// Writes to a column: in place of what the group wrote there before, or as a new cell.
-    fn write(&mut self, at: Option<usize>, m: &Mutation<'a>, write: Write<'a>, max_versions: u32, lookup: Option<&Lookup<'v>>) {
-        let found = lookup.and_then(|l| l.column);
-        let at = match at.and_then(|i| self.cells.get_mut(i).map(|c| (i, c))) {
-            Some((i, cell)) => {
-                cell.write = write;
-                cell.found = cell.found.or(found);
-                i
-            }
-            None => {
-                self.cells.push(CellChange::new(FamilyId(m.family), m.qual, write, max_versions, found));
-                self.cells.len() - 1
-            }
+    /// The commit's tick, drawn now if it was not yet.
+    fn tick(&mut self) -> std::result::Result<Tick, Stop> {
+        let tick = match self.tick {
+            Some(tick) => tick,
+            None => draw_tick(&self.inner.state, self.locks).map_err(Stop::Refused)?,
         };
-        if !self.index.is_empty() {
-            let entry = self.index.entry((m.family, m.qual)).or_default();
-            if matches!(write, Write::Marker { .. }) {
-                entry.value = None;
-            }
-            entry.note(at, write);
+        self.tick = Some(tick);
+        Ok(tick)
+    }
+
+    fn delete_family(&mut self, kind: CellType, stamp: Stamp, settings: &FamilyInfo) -> std::result::Result<(), Stop> {
+        let (state, locks, early) = (&self.inner.state, self.locks, &mut self.tick);
+        let tick = || {
+            let tick = early.map_or_else(|| draw_tick(state, locks), Ok)?;
+            *early = Some(tick);
+            Ok(tick)
+        };
+        self.row.mark_family(tick, settings.id, (kind, stamp), settings.max_versions).map_err(Stop::Refused)
+    }
+
+    /// What the column shows, with what the call did to it before.
+    #[inline(always)]
+    fn held(
+        &mut self,
+        name: ColumnName<'_>,
+        settings: &FamilyInfo,
+        found_row: &mut Option<RowRef<'v>>,
+    ) -> std::result::Result<Held<'v>, Stop> {
+        let rules = self.inner.state.rules(settings);
+        let lookup = newest::newest(self.view, name, &rules);
+        *found_row = found_row.or(lookup.row);
+        let places = self.row.of_column(name.family, name.qualifier);
+        let held = |f: Option<Found<'v>>| Held { value: f.map(|f| f.value), ts: f.map_or(0, |f| f.ts), place: None, column: lookup.column };
+        if places.is_empty() {
+            return Ok(held(lookup.newest));
         }
+        let tick = self.tick()?;
+        let markers = self.row.markers(&places, tick);
+        let stored = match &markers[..] {
+            [] => lookup.newest,
+            _ => newest::live(self.view, name, &rules, &visibility::ALWAYS, u64::MAX, markers).into_iter().next(),
+        };
+        let best = self.row.best(&places, tick).filter(|&(_, ts)| rules.shows_best(ts) && stored.is_none_or(|s| s.ts <= ts));
+        let Some((place, ts)) = best else { return Ok(held(stored)) };
+        let value = match self.row.write_at(place) {
+            Write::Counter { value, .. } => VersionValue::Counter(value),
+            Write::Put { value, .. } => VersionValue::Bytes(value),
+            Write::Marker { .. } | Write::Nothing => VersionValue::Bytes(b""),
+        };
+        Ok(Held { value: Some(value), ts, place: Some(place), column: lookup.column })
+    }
+
+    /// Writes a value that takes the place of the one held: `write` is given the timestamp to stay above.
+    fn write_over(
+        &mut self,
+        held: &Held<'v>,
+        m: &Mutation<'a>,
+        max_versions: u32,
+        write: impl Fn(u64) -> Write<'a>,
+    ) -> std::result::Result<(), Stop> {
+        let family = FamilyId(m.family);
+        // The call's own value whose timestamp the commit chooses: one version, not two.
+        let own = held.place.and_then(|place| match self.row.write_at(place) {
+            Write::Counter { above, .. } | Write::Put { stamp: Stamp::Above(above), .. } => Some((place, above)),
+            Write::Put { stamp: Stamp::Tick, .. } => Some((place, 0)),
+            _ => None,
+        });
+        if let Some((place, above)) = own {
+            self.row.replace(place, write(above), held.column);
+            return Ok(());
+        }
+        // A counter of the call that is not the newest any more becomes a plain value: a column's slots take one version of a commit.
+        for place in self.row.of_column(family, m.qual) {
+            if let Write::Counter { value, above } = self.row.write_at(place) {
+                let value = self.joined.alloc_slice_copy(&value.to_be_bytes());
+                self.row.replace(place, Write::Put { value, stamp: Stamp::Above(above) }, None);
+            }
+        }
+        self.row.push(family, m.qual, write(held.ts), max_versions, held.column);
+        Ok(())
     }
 
     /// The stored counter of an operation's column, 0 if there is none: what a refused operation tells.
@@ -248,34 +338,7 @@ impl<'a, 'v> Eval<'_, 'a, 'v> {
         let family = FamilyId(m.family);
         let Some(settings) = self.view.family(family) else { return 0 };
         let name = ColumnName { hash, row, family, qualifier: m.qual };
-        let found = newest(self.view, name, &self.inner.state.rules(settings)).newest;
+        let found = newest::newest(self.view, name, &self.inner.state.rules(settings)).newest;
         found.and_then(|f| counter_of(&f, row, m.qual).ok()).unwrap_or(0)
     }
-}
-
-#[derive(Clone, Copy, Default)]
-pub(super) struct Pending {
-    value: Option<usize>,
-    marker: Option<usize>,
-}
-
-impl Pending {
-    fn note(&mut self, at: usize, write: Write<'_>) {
-        match write {
-            Write::Marker { .. } => self.marker = Some(at),
-            Write::Counter { .. } | Write::Put { .. } => self.value = Some(at),
-            // A value that a delete after it took away: its place is used again by the next one.
-            Write::Nothing => self.value = Some(at),
-        }
-    }
-}
-
-/// Up to so many cells of a row are looked through; beyond, an index by column is kept.
-const LOOKED_THROUGH: usize = 16;
-
-/// Cells of the current row by column.
-pub(super) type ColumnMap<'a> = HashMap<(u32, &'a [u8]), Pending, foldhash::fast::RandomState>;
-
-fn not_offered(m: &Mutation<'_>) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("{} is not offered by this version", m.op.name()))
 }

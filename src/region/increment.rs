@@ -63,7 +63,7 @@ impl Inner {
                     Err(refusal) => self.wait_for_refused(refusal, &mut terms.timeout, thread)?,
                 }
             };
-            call.counts(1);
+            call.counts(u64::from(sum.applied));
             drop(call);
             self.seal_if_due();
             Ok(Counted { value: sum.answer, applied: sum.applied })
@@ -107,7 +107,7 @@ impl Inner {
         let write = Write::Counter { value: sum.store.unwrap_or(0), above: lookup.newest.map_or(0, |f| f.ts) };
         let mut rows = [RowChange { hash, row, cells: 0..1, found: lookup.row }];
         let mut cells = [CellChange::new(family, qualifier, write, settings.max_versions, lookup.column)];
-        let committed = commit(state, &mut scratch.record, &mut locks, &slot, view, &mut rows, &mut cells, terms.durability, thread, &[])?;
+        let committed = commit(state, &mut scratch.record, &mut locks, &slot, view, &mut rows, &mut cells, terms.commit(thread))?;
         drop(slot);
         drop(locks);
         self.settle(&committed, terms, info).map_err(Refusal::Fatal)?;

@@ -1,15 +1,18 @@
 //! The verbs, and the life of a region. Delegates: reading is done in `read`, committing in `commit`.
 //!
 //! - life: `open`, `recover`, `close`, `lifecycle`, `background` (seal), `family`, `describe`
-//! - writes: `admission` → `increment` | `mutate` | `batch` (`group`, `check`, `counter`; `once` where the call has a nonce)
-//! - reads: `reads` (gets, counters), `scanner` (snapshots, scans)
+//! - writes: `admission` → `increment` | `mutate` | `append` | `batch` (`group`, `change`, `check`, `counter`; `once` where the call has a nonce)
+//! - reads: `reads` (gets, counters), `rows` (whole rows), `pinned`, `snapshot`, `scanner` (`scan_spec`, `ahead`)
 //!
 //! Threads: every verb may be called from any number of threads; a scanner by one at a time.
 #![forbid(unsafe_code)]
 
 mod admission;
+mod ahead;
+mod append;
 mod background;
 mod batch;
+mod change;
 mod check;
 mod close;
 mod counter;
@@ -22,24 +25,32 @@ mod lifecycle;
 mod mutate;
 mod once;
 mod open;
+mod pinned;
 mod reads;
 mod recover;
+mod rows;
+mod scan_spec;
 mod scanner;
+mod snapshot;
 mod thread;
 
 pub use face::*;
-pub use scanner::{Scanner, Snapshot};
+pub use scanner::Scanner;
+pub use snapshot::Snapshot;
 
 use crate::clock::Timeout;
 use crate::commit::Committed;
 use crate::env::{DirLock, Env};
 use crate::error::Result;
 use crate::ids::{FamilyId, SequenceNumber};
+use crate::lock_order::{self, Level, LevelGuard};
+use crate::mvcc::Retired;
 use crate::options::{Durability, FamilySpec, ReadOptions, RegionOptions, Settings, WriteOptions};
 use crate::stats::CallKind;
 use crate::store::state::State;
+use crate::store::view::View;
 use crate::store::{FamilyInfo, Manifest};
-use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
+use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering};
 use lifecycle::Lifecycle;
 use once::NonceTime;
 use std::path::{Path, PathBuf};
@@ -79,19 +90,62 @@ pub(crate) struct Inner {
     pub pinned_values: AtomicU64,
     pub pinned_bytes: AtomicU64,
     // Level 0: manifest.
-    pub manifest: Mutex<Manifest>,
-    // Level 1: one seal at a time, and one closer.
-    pub seal_lock: Mutex<()>,
-    pub close_lock: Mutex<()>,
+    manifest: Mutex<Manifest>,
+    // Level 1: one view change at a time, and one closer.
+    seal_lock: Mutex<()>,
+    close_lock: Mutex<()>,
+    // Leaves.
     /// Released by close.
-    pub dir_lock: Mutex<Option<Box<dyn DirLock>>>,
+    dir_lock: Mutex<Option<Box<dyn DirLock>>>,
+    /// Views that were replaced while the region was poisoned: calls that began before may still read them. They go with the region.
+    retired: Mutex<Vec<Retired<View>>>,
 }
+
+/// A lock of level 0 or 1, with what asserts the order of levels.
+type Leveled<'r, T> = (MutexGuard<'r, T>, LevelGuard);
 
 impl Inner {
     /// Snapshots, scanners and pinned values.
     pub fn open_children(&self) -> u64 {
         // Acquire: a closer that sees 0 sees all that the children did.
         self.lifecycle.children.load(Ordering::Acquire)
+    }
+    fn lock_manifest(&self) -> Leveled<'_, Manifest> {
+        let level = lock_order::enter(Level::Manifest, "the manifest");
+        (self.manifest.lock(), level)
+    }
+    fn lock_seal(&self) -> Leveled<'_, ()> {
+        let level = lock_order::enter(Level::Lifecycle, "the lock of view changes");
+        (self.seal_lock.lock(), level)
+    }
+    fn lock_close(&self) -> Leveled<'_, ()> {
+        let level = lock_order::enter(Level::Lifecycle, "the closer's lock");
+        (self.close_lock.lock(), level)
+    }
+    /// Publishes another view and frees the old one once nobody can hold it any more. The lock of view changes is held, and no slot. On an error (the region is
+    /// poisoned) the new view is published all the same.
+    fn replace_view(&self, next: View, _one_at_a_time: &Leveled<'_, ()>) -> Result<()> {
+        let old = self.state.view.replace(Box::new(next));
+        match old.reclaim(&self.state.slots, &mut Timeout::forever()) {
+            Ok(old) => {
+                drop(old);
+                Ok(())
+            }
+            Err((old, e)) => {
+                self.retired.lock().push(old);
+                Err(e)
+            }
+        }
+    }
+    /// Frees the views that were kept. No call runs any more.
+    fn free_retired(&self) {
+        for old in std::mem::take(&mut *self.retired.lock()) {
+            match old.reclaim(&self.state.slots, &mut Timeout::no_wait()) {
+                Ok(old) => drop(old),
+                // Only if a call runs on nevertheless: then it leaks rather than being freed under the reader.
+                Err((_, e)) => log::error!(target: "region", "{}: memory of an old view is lost: {e}", self.path.display()),
+            }
+        }
     }
     fn note_unlogged(&self, committed: &Committed) {
         // Relaxed: a statistic.
@@ -242,20 +296,19 @@ impl Region {
     pub fn delete(&self, row: &[u8], family: u32, qualifier: &[u8], op: Op, o: &WriteOptions, info: &mut CommitInfo) -> Result<()> {
         self.inner.delete(row, family, qualifier, op, o, info)
     }
-    /// Appends to a value; not offered by this version.
+    /// Appends `suffix` to a value, or stores it where there is none. `new_value` gets the whole value.
     #[expect(clippy::too_many_arguments, reason = "the C call's")]
     pub fn append(
         &self,
-        _row: &[u8],
-        _family: u32,
-        _qual: &[u8],
-        _suffix: &[u8],
+        row: &[u8],
+        family: u32,
+        qualifier: &[u8],
+        suffix: &[u8],
         o: &WriteOptions,
-        _info: &mut CommitInfo,
-        _new_value: Option<&mut dyn ValueSink>,
+        info: &mut CommitInfo,
+        new_value: Option<&mut dyn ValueSink>,
     ) -> Result<Found> {
-        self.inner.enter_write(CallKind::Write, thread::index(), o)?;
-        crate::fail!(Unsupported, "append is not offered by this version")
+        self.inner.append(row, family, qualifier, suffix, o, info, new_value)
     }
     /// Waits until the commit with this number is on stable storage.
     pub fn wait_durable(&self, seq: SequenceNumber, timeout: Timeout) -> Result<()> {
@@ -278,19 +331,37 @@ impl Region {
         keys: &dyn Keys,
         results: CounterResults<'_>,
     ) -> Result<()> {
-        for i in 0..keys.len() {
-            results(i, self.inner.counter_get(snapshot, o, keys.get(i)));
-        }
+        self.inner.counter_get_many(snapshot, o, keys, results);
         Ok(())
     }
-    /// Reads many values, in order, until `results` answers false.
-    pub fn get_many(&self, snapshot: Option<&Snapshot>, o: &ReadOptions, keys: &dyn Keys, results: ValueResults<'_>) -> Result<()> {
-        self.inner.get_many(snapshot, o, keys, results)
+    /// Reads many values, in order, until `results` answers false. Consecutive keys of one row are read at one instant, up to the one with which their
+    /// values exceed `bytes_max`: it is the last that is answered then.
+    pub fn get_many(
+        &self,
+        snapshot: Option<&Snapshot>,
+        o: &ReadOptions,
+        keys: &dyn Keys,
+        bytes_max: usize,
+        results: ValueResults<'_>,
+    ) -> Result<()> {
+        self.inner.get_many(snapshot, o, keys, bytes_max, results)
+    }
+    /// Reads the chosen columns of one row (none: all) into `sink`, up to `max_versions` of each (0 = 1), all at one instant.
+    pub fn get_row(
+        &self,
+        snapshot: Option<&Snapshot>,
+        o: &ReadOptions,
+        row: &[u8],
+        columns: &[ColumnFilter<'_>],
+        max_versions: u32,
+        sink: &mut dyn RowSink,
+    ) -> Result<()> {
+        self.inner.get_row(snapshot, o, row, columns, max_versions, sink)
     }
 
     /// Opens a snapshot.
     pub fn snapshot(&self, timeout: Timeout) -> Result<Snapshot> {
-        scanner::open_snapshot(&self.inner, timeout)
+        snapshot::open_snapshot(&self.inner, timeout)
     }
     /// Opens a scanner; without a snapshot it takes one of its own.
     pub fn scanner(&self, snapshot: Option<&Snapshot>, o: &ReadOptions, spec: &ScanSpec<'_>) -> Result<Scanner> {
@@ -345,3 +416,6 @@ impl Mutations for OfRow<'_> {
         Mutation { op: Op::Increment, family: x.family, row: self.row, qual: x.qual, value: b"", delta: x.delta, timestamp: 0 }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -2,11 +2,11 @@
 
 use super::Inner;
 use super::admission::WriteTerms;
-use super::face::{CommitInfo, Mutation, Op};
+use super::face::{BatchOutcome, CommitInfo, Mutation, Mutations, Op};
 use super::increment::no_family;
 use super::thread::{Scratch, with_scratch};
 use crate::cell::CellType;
-use crate::commit::mutation::{CellChange, RowChange, Write};
+use crate::commit::mutation::{CellChange, RowChange, Stamp, Write};
 use crate::commit::{Refusal, commit};
 use crate::error::Result;
 use crate::fail;
@@ -33,17 +33,22 @@ impl Inner {
             return self.write_once(Mutation { op: Op::Put, family, row, qual: qualifier, value, delta: 0, timestamp: 0 }, o, info);
         }
         self.check_value(value)?;
-        self.write_one(row, family, qualifier, Write::Put { value, timestamp: 0 }, o, info)
+        self.write_one(row, family, qualifier, Write::Put { value, stamp: Stamp::of(o.timestamp) }, o, info)
     }
-    /// Deletes all versions of a column.
+    /// Deletes what `op` says. `family` and `qualifier` are looked at as far as `op` has them.
     pub fn delete(&self, row: &[u8], family: u32, qualifier: &[u8], op: Op, o: &WriteOptions, info: &mut CommitInfo) -> Result<()> {
+        let delete = Mutation { op, family, row, qual: qualifier, value: b"", delta: 0, timestamp: 0 };
         if o.nonce != 0 {
-            return self.write_once(Mutation { op, family, row, qual: qualifier, value: b"", delta: 0, timestamp: 0 }, o, info);
+            return self.write_once(delete, o, info);
         }
-        if op != Op::Delete {
-            return fail!(Unsupported, "{} is not offered by this version; REGION_OP_DELETE deletes all versions of a column", op.name());
+        if op == Op::Delete {
+            let marker = Write::Marker { kind: CellType::Delete, stamp: Stamp::of(o.timestamp) };
+            return self.write_one(row, family, qualifier, marker, o, info);
         }
-        self.write_one(row, family, qualifier, Write::Marker { kind: CellType::Delete, timestamp: 0 }, o, info)
+        match self.batch(CallKind::Write, &OneDelete(delete), o, info, &mut |_, _| {})? {
+            BatchOutcome::Partial { error, .. } => Err(error),
+            BatchOutcome::Done | BatchOutcome::NotApplied { .. } => Ok(()),
+        }
     }
     /// A value of a length we take.
     pub(super) fn check_value(&self, value: &[u8]) -> Result<()> {
@@ -100,9 +105,21 @@ impl Inner {
         let Some(settings) = view.family(family) else { return Err(Refusal::Fatal(no_family(family))) };
         let mut rows = [RowChange { hash, row, cells: 0..1, found: None }];
         let mut cells = [CellChange::new(family, qualifier, write, settings.max_versions, None)];
-        let committed = commit(state, &mut scratch.record, &mut locks, &slot, view, &mut rows, &mut cells, terms.durability, thread, &[])?;
+        let committed = commit(state, &mut scratch.record, &mut locks, &slot, view, &mut rows, &mut cells, terms.commit(thread))?;
         drop(slot);
         drop(locks);
         self.settle(&committed, terms, info).map_err(Refusal::Fatal)
+    }
+}
+
+/// A delete that has to look at what is there, or at the families.
+struct OneDelete<'a>(Mutation<'a>);
+
+impl Mutations for OneDelete<'_> {
+    fn len(&self) -> usize {
+        1
+    }
+    fn get(&self, _: usize) -> Mutation<'_> {
+        self.0
     }
 }

@@ -7,12 +7,12 @@
 
 use super::Inner;
 use super::batch::{Group, Obstacle, Results, Tally};
-use super::face::{BatchOutcome, CommitInfo, Counted, Mutation, Mutations, Op, OpResult, OpStatus};
+use super::face::{BatchOutcome, CommitInfo, Counted, Found, Mutation, Mutations, Op, OpResult, OpStatus};
 use super::group::Outcome;
 use super::lifecycle::closed;
 use super::mutate::check_flags;
 use crate::clock::{Clock, RegionClock, Timeout, monotonic_nanos, sleep};
-use crate::commit::mutation::RowChange;
+use crate::commit::mutation::{CellChange, RowChange, Stamp, Write};
 use crate::commit::{Committed, Refusal};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
@@ -41,11 +41,33 @@ pub(super) struct Once {
     all_answered: bool,
     /// For the record: what the attempt reserved.
     pub item: Vec<u8>,
+    /// The value that a single append makes, if the caller wants it.
+    pub appended: Option<Appended>,
+}
+
+/// The value that an append made.
+#[derive(Default)]
+pub(super) struct Appended {
+    pub value: Vec<u8>,
+    /// Its timestamp is the commit's, or above this if that is later.
+    pub above: u64,
+}
+
+impl Appended {
+    /// For the entry: what it is above, then the value.
+    fn bytes(&self) -> Box<[u8]> {
+        [&self.above.to_le_bytes(), &self.value[..]].concat().into()
+    }
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (above, value) = bytes.split_first_chunk()?;
+        Some(Self { value: value.to_vec(), above: u64::from_le_bytes(*above) })
+    }
 }
 
 impl Once {
     /// A new call.
-    pub fn begin(&mut self, o: &WriteOptions) {
+    pub fn begin(&mut self, o: &WriteOptions, appended: Option<Appended>) {
+        self.appended = appended;
         self.nonce = (o.nonce != 0).then_some(Nonce { group: o.nonce_group, nonce: o.nonce });
         self.item.clear();
         self.all_answered = false;
@@ -82,7 +104,7 @@ impl Once {
     }
     fn answer_of(&self, group: &Group) -> Answer {
         let values = self.values.get(group.ops.start - self.first..group.ops.end - self.first).unwrap_or_default();
-        Answer { values: values.into(), bytes: [].into() }
+        Answer { values: values.into(), bytes: self.appended.as_ref().map(Appended::bytes).unwrap_or_default() }
     }
 }
 
@@ -134,6 +156,22 @@ pub(super) fn restore(table: &NonceTable, record: &Record<'_>, now: Tick) -> Res
     Ok(())
 }
 
+impl Tally {
+    /// A commit that answers for something of the call; the highest is told and waited for.
+    pub fn rests_on(&mut self, committed: Committed, info: &mut CommitInfo) {
+        // The sync of the highest covers every other one; and it is waited for if any of them has to be.
+        let waits_for_sync = committed.waits_for_sync || self.highest.is_some_and(|h| h.waits_for_sync);
+        let highest = match self.highest {
+            Some(h) if h.seq > committed.seq => h,
+            _ => {
+                info.timestamp = committed.tick.0;
+                committed
+            }
+        };
+        self.highest = Some(Committed { waits_for_sync, ..highest });
+    }
+}
+
 /// One element.
 struct One<'a>(Mutation<'a>);
 
@@ -159,18 +197,36 @@ impl Inner {
         info: &mut CommitInfo,
     ) -> Result<Counted> {
         let m = Mutation { op: Op::Increment, family, row, qual, value: b"", delta, timestamp: 0 };
-        let told = self.one(CallKind::Increment, m, o, info)?;
+        let told = self.one(CallKind::Increment, m, o, info, &mut None)?;
         Ok(Counted { value: told.value, applied: told.status == OpStatus::Applied })
     }
     /// Any other write with a nonce.
     #[cold]
     pub(super) fn write_once(&self, m: Mutation<'_>, o: &WriteOptions, info: &mut CommitInfo) -> Result<()> {
         check_flags(o.flags)?;
-        self.one(CallKind::Write, m, o, info).map(|_| ())
+        self.one(CallKind::Write, m, o, info, &mut None).map(|_| ())
     }
-    fn one(&self, kind: CallKind, m: Mutation<'_>, o: &WriteOptions, info: &mut CommitInfo) -> Result<OpResult> {
+    /// An append with a nonce, and the value it makes, if that is wanted.
+    #[cold]
+    pub(super) fn append_once(&self, m: Mutation<'_>, o: &WriteOptions, info: &mut CommitInfo, wanted: bool) -> Result<(Found, Vec<u8>)> {
+        if o.flags != 0 {
+            return fail!(Invalid, "flags {:#x} are for increments and batches", o.flags);
+        }
+        let mut appended = wanted.then(Appended::default);
+        self.one(CallKind::Write, m, o, info, &mut appended)?;
+        let Appended { value, above } = appended.unwrap_or_default();
+        Ok((Found { timestamp: Stamp::Above(above).at(Tick(info.timestamp)), seq: info.seq }, value))
+    }
+    fn one(
+        &self,
+        kind: CallKind,
+        m: Mutation<'_>,
+        o: &WriteOptions,
+        info: &mut CommitInfo,
+        appended: &mut Option<Appended>,
+    ) -> Result<OpResult> {
         let mut told = OpResult { status: OpStatus::Applied, flags: 0, value: 0 };
-        match self.batch(kind, &One(m), o, info, &mut |_, r| told = r) {
+        match self.batch_telling(kind, &One(m), o, info, &mut |_, r| told = r, appended) {
             Ok(BatchOutcome::Partial { error, .. }) | Err(error) => Err(error.at_op(u64::MAX)),
             Ok(BatchOutcome::Done | BatchOutcome::NotApplied { .. }) => Ok(told),
         }
@@ -206,7 +262,8 @@ impl Inner {
         for (group, entry) in groups.iter_mut().filter(open).zip(found) {
             let Some(entry) = entry else { continue };
             let Some((seq, tick)) = entry.commit() else { continue };
-            if (atomic && missing > 0) || entry.answer.values.len() != group.ops.len() {
+            let appended = once.appended.as_ref().map(|_| Appended::from_bytes(&entry.answer.bytes));
+            if (atomic && missing > 0) || entry.answer.values.len() != group.ops.len() || matches!(appended, Some(None)) {
                 once.all_answered = false;
                 let (first, e) = (group.ops.start, used_otherwise(nonce));
                 if atomic {
@@ -220,6 +277,7 @@ impl Inner {
                 group.outcome = Outcome::Counted;
                 continue;
             }
+            once.appended = appended.flatten();
             for (i, value) in group.ops.clone().zip(&entry.answer.values) {
                 results(i, OpResult { status: OpStatus::Applied, flags: OpResult::DUPLICATE, value: *value });
             }
@@ -238,9 +296,14 @@ impl Inner {
         once: &mut Once,
         groups: &[Group],
         rows: &[RowChange<'_, '_>],
+        cells: &[CellChange<'_, '_>],
         atomic: bool,
     ) -> std::result::Result<Option<Reserved<'_>>, Refusal> {
         let Some(nonce) = once.nonce else { return Ok(None) };
+        if let (Some(appended), Some(Write::Put { value, stamp })) = (&mut once.appended, cells.last().map(|c| c.write)) {
+            let above = if let Stamp::Above(ts) = stamp { ts } else { 0 };
+            *appended = Appended { value: value.to_vec(), above };
+        }
         // The rows of a plain run are different ones, and stand in the order of its groups.
         let mut changed = rows.iter().peekable();
         let applied = groups.iter().filter(|g| matches!(g.outcome, Outcome::Applied));

@@ -47,13 +47,10 @@ pub fn open_with(
     path: &Path,
     options: &RegionOptions,
     pool: Option<Arc<ChunkPool>>,
-    mut progress: Option<&mut dyn FnMut(Progress) -> bool>,
+    progress: Option<&mut dyn FnMut(Progress) -> bool>,
     other_clock: Option<RegionClock>,
 ) -> Result<Inner> {
     let settings = options.check()?;
-    for spec in &options.families {
-        family::check_offered(spec)?;
-    }
     let read_only = options.flags.read_only;
     let created = make_directory(&*env, path, options)?;
     let lock = lock_directory(&*env, path, read_only)?;
@@ -70,71 +67,34 @@ pub fn open_with(
     let hash_key = u64::from_le_bytes(seed);
     let hasher = RowHasher::new(hash_key);
 
-    // The log, into one segment that nobody else sees yet. Its generation is settled once the largest in the log is known.
-    let log_options = LogOptions {
-        dir: path.to_path_buf(),
-        region_uuid: manifest.region,
-        clock_unit: manifest.clock_unit as u8,
-        io: settings.wal_io,
-        segment_bytes: u32::try_from(settings.wal_segment_bytes).unwrap_or(u32::MAX),
-        bytes_max: settings.wal_bytes_max,
-        sync_interval_ms: u32::try_from(settings.sync_interval_ms).unwrap_or(u32::MAX),
-        recovery_power_cut: settings.recovery_power_cut,
-        allow_network_fs: settings.allow_network_fs,
-    };
+    let log_options = log_options(path, &settings, &manifest);
+    let segment = Segment::new(Generation(0), &pool, &budget, 0, hash_key).map_err(|NoMemory| too_small(&settings))?;
+    let replay = Replay { segment: &segment, families: &manifest.families, budget: &budget, hasher: &hasher, done: Replayed::default() };
     let clock = other_clock.unwrap_or_else(|| RegionClock::System(SystemClock::new(manifest.clock_unit)));
     let nonce_time = NonceTime::new(&clock);
     let nonces = NonceTable::new(manifest.nonce_key, nonce_time.ticks(settings.nonce_window_s), settings.nonce_bytes_max);
-    let now = nonce_time.now(&clock);
-    let mut segment = Segment::new(Generation(0), &pool, &budget, 0, hash_key).map_err(|NoMemory| too_small(&settings))?;
-    let mut replay =
-        Replay { segment: &segment, families: &manifest.families, budget: &budget, hasher: &hasher, done: Replayed::default() };
-    let flushed = manifest.flushed_generation;
-    let recovered = crate::wal::recover(
-        &*env,
-        &log_options,
-        manifest.first_segment,
-        read_only,
-        &mut |record| {
-            if !read_only {
-                once::restore(&nonces, record, now)?;
-            }
-            if record.generation.0 > flushed { replay.apply(record) } else { Ok(()) }
-        },
-        &mut |done, total| progress.as_mut().is_some_and(|p| p(Progress { phase: Phase::Recovery, done, total })),
-    )?;
-    let replayed = replay.done;
-    let last_generation = recovered.max_generation.max(flushed);
-    segment.set_generation(Generation(last_generation + 1));
+    let remembered = (!read_only).then(|| (&nonces, nonce_time.now(&clock)));
+    let (recovered, replayed) = replay_log(&*env, &log_options, &manifest, replay, remembered, progress)?;
+    let active = with_next_generation(segment, &recovered, &manifest);
 
     let health = Arc::new(Health::new());
     let last = recovered.last.max(manifest.max_number);
     let hook_context = hook_context(&manifest.region);
-    let log = if read_only {
-        None
-    } else {
-        // Only a region whose log has never been opened has given no numbers: an empty log may be what a crash has left of one that had.
-        let first_life = last == 0 && recovered.seal.is_none();
-        let last = if first_life { 0 } else { last + NUMBER_GAP };
-        let start = LogStart { first_segment: recovered.next_segment, last, seal: recovered.seal };
-        Some(Log::start(Arc::clone(&env), log_options, start, Arc::clone(&health))?)
-    };
+    let log = if read_only { None } else { Some(start_log(&env, log_options, last, &recovered, &health)?) };
     let locks = RowLockTable::new(settings.lock_buckets.trailing_zeros());
     locks.raise_floor(Tick(recovered.max_tick.max(manifest.max_tick)));
     if !read_only && create_families(&mut manifest, options)? {
         manifest.store(&*env, path)?;
     }
     let slots = CommitSlots::new(Arc::clone(&health));
-    let view = View { active: Arc::new(segment), sealed: Vec::new(), families: Arc::new(manifest.families.clone()) };
+    let view = View { active: Arc::new(active), sealed: Vec::new(), families: Arc::new(manifest.families.clone()) };
     let report = report(&recovered, &replayed, read_only, lock.is_none());
     let (show, commits) = (path.display(), replayed.commits);
     log::info!(target: "region", "opened {show}: {commits} commits replayed, {} torn tails cut", recovered.report.cut_tails);
-    let policy =
-        settings.tick_policy.unwrap_or(if manifest.tick_policy == TickPolicy::Wait as u8 { TickPolicy::Wait } else { TickPolicy::Advance });
     let state = State {
         health,
         locks,
-        sequencer: RowCommitSequencer::new(clock, policy, settings.tick_lead_max_ms * 1_000_000),
+        sequencer: RowCommitSequencer::new(clock, tick_policy(&settings, &manifest), settings.tick_lead_max_ms * 1_000_000),
         view: Published::new(&slots, Box::new(view)),
         slots,
         nonces,
@@ -175,7 +135,68 @@ pub fn open_with(
         seal_lock: Mutex::new(()),
         close_lock: Mutex::new(()),
         dir_lock: Mutex::new(lock),
+        retired: Mutex::new(Vec::new()),
     })
+}
+
+fn log_options(path: &Path, settings: &Settings, manifest: &Manifest) -> LogOptions {
+    LogOptions {
+        dir: path.to_path_buf(),
+        region_uuid: manifest.region,
+        clock_unit: manifest.clock_unit as u8,
+        io: settings.wal_io,
+        segment_bytes: u32::try_from(settings.wal_segment_bytes).unwrap_or(u32::MAX),
+        bytes_max: settings.wal_bytes_max,
+        sync_interval_ms: u32::try_from(settings.sync_interval_ms).unwrap_or(u32::MAX),
+        recovery_power_cut: settings.recovery_power_cut,
+        allow_network_fs: settings.allow_network_fs,
+    }
+}
+
+/// The log, into one segment that nobody else sees yet, and what calls with a nonce did; without a place for that, read-only.
+fn replay_log(
+    env: &dyn Env,
+    log_options: &LogOptions,
+    manifest: &Manifest,
+    mut replay: Replay<'_>,
+    remembered: Option<(&NonceTable, Tick)>,
+    mut progress: Option<&mut dyn FnMut(Progress) -> bool>,
+) -> Result<(Recovered, Replayed)> {
+    let flushed = manifest.flushed_generation;
+    let recovered = crate::wal::recover(
+        env,
+        log_options,
+        manifest.first_segment,
+        remembered.is_none(),
+        &mut |record| {
+            if let Some((nonces, now)) = remembered {
+                once::restore(nonces, record, now)?;
+            }
+            if record.generation.0 > flushed { replay.apply(record) } else { Ok(()) }
+        },
+        &mut |done, total| progress.as_mut().is_some_and(|p| p(Progress { phase: Phase::Recovery, done, total })),
+    )?;
+    Ok((recovered, replay.done))
+}
+
+/// A segment's generation is settled once the largest in the log is known.
+fn with_next_generation(mut segment: Segment, recovered: &Recovered, manifest: &Manifest) -> Segment {
+    segment.set_generation(Generation(recovered.max_generation.max(manifest.flushed_generation) + 1));
+    segment
+}
+
+/// The log of a new life; `last` is the largest number known of the earlier ones.
+fn start_log(env: &Arc<dyn Env>, options: LogOptions, last: u64, recovered: &Recovered, health: &Arc<Health>) -> Result<Log> {
+    // Only a region whose log has never been opened has given no numbers: an empty log may be what a crash has left of one that had.
+    let first_life = last == 0 && recovered.seal.is_none();
+    let last = if first_life { 0 } else { last + NUMBER_GAP };
+    let start = LogStart { first_segment: recovered.next_segment, last, seal: recovered.seal };
+    Log::start(Arc::clone(env), options, start, Arc::clone(health))
+}
+
+fn tick_policy(settings: &Settings, manifest: &Manifest) -> TickPolicy {
+    let stored = if manifest.tick_policy == TickPolicy::Wait as u8 { TickPolicy::Wait } else { TickPolicy::Advance };
+    settings.tick_policy.unwrap_or(stored)
 }
 
 /// Numbers skipped at open: those of SKIP_WAL commits, which a crash loses without a trace, are not given twice while anybody remembers them.
@@ -244,8 +265,11 @@ fn lock_directory(env: &dyn Env, path: &Path, read_only: bool) -> Result<Option<
     match env.lock(&path.join(LOCK), !read_only, &env.holder_text()).map_err(io_at(path, "lock"))? {
         LockOutcome::Held(lock) => Ok(Some(lock)),
         LockOutcome::Busy { holder } => fail!(Locked, "{} is open already: {holder}", path.display()),
-        LockOutcome::NoPermission if read_only => Ok(None),
-        LockOutcome::NoPermission => fail!(Io, "{}: no permission to write there; READ_ONLY opens it without", path.display()),
+        LockOutcome::NoPermission { .. } if read_only => Ok(None),
+        LockOutcome::NoPermission { os_errno } => {
+            let text = format!("{}: no permission to write there; REGION_OPEN_READ_ONLY opens it without", path.display());
+            Err(Error::new(ErrorKind::Io, text).with_errno(os_errno))
+        }
     }
 }
 
@@ -282,7 +306,7 @@ fn load_or_create(env: &dyn Env, path: &Path, options: &RegionOptions, settings:
 fn check_against_stored(path: &Path, options: &RegionOptions, settings: &Settings, manifest: &Manifest) -> Result<()> {
     let show = path.display();
     if let Some(unit) = settings.clock_unit.filter(|u| *u != manifest.clock_unit) {
-        return fail!(Invalid, "{show}: clock_unit {unit:?} was asked for, the region has {:?}", manifest.clock_unit);
+        return fail!(Invalid, "{show}: clock_unit {} was asked for, the region has {}", unit.name(), manifest.clock_unit.name());
     }
     for (name, asked, stored) in [("start_row", &options.start_row, &manifest.start_row), ("end_row", &options.end_row, &manifest.end_row)]
     {

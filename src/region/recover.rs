@@ -1,5 +1,6 @@
 //! Puts the records of the log back into a memstore segment. Nobody else sees the segment yet.
 
+use crate::commit::mutation::is_of_family;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{RowHash, RowHasher};
 use crate::memstore::{Keep, NoMemory, Plan, RowRef, Segment};
@@ -77,6 +78,10 @@ impl<'s> Replay<'s> {
             None => segment.insert_column(found, cell.family, cell.qualifier, counter.is_some(), THREAD)?,
         };
         let Some(value) = counter else {
+            if is_of_family(cell.kind) {
+                found.push_marker(segment.new_row_marker(cell.family, cell.kind, THREAD)?, seq, cell.timestamp);
+                return Ok(());
+            }
             column.push(segment.new_cell(cell.value, cell.kind, THREAD)?, seq, cell.timestamp);
             return Ok(());
         };

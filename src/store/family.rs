@@ -65,17 +65,19 @@ impl FamilyInfo {
         self.max_versions == 1 && self.flags & (KEEP_DELETED | KEEP_DELETED_TTL) == 0
     }
     /// What a reader has to apply whose clock shows `now`, asked only if cells expire.
+    #[inline]
     pub fn rules(&self, unit: ClockUnit, now: impl FnOnce() -> Tick) -> Rules {
-        let oldest = match self.ttl_ms {
-            TTL_NONE => 0,
-            ttl_ms => now().0.saturating_sub(ttl_ms.saturating_mul(1_000_000 / unit.nanos())),
-        };
-        let keep_deleted = match self.flags & (KEEP_DELETED | KEEP_DELETED_TTL) {
+        let oldest = if self.ttl_ms == TTL_NONE { 0 } else { self.oldest(unit, now()) };
+        let keep_deleted = match self.flags {
             0 => KeepDeleted::No,
             KEEP_DELETED => KeepDeleted::Yes,
             _ => KeepDeleted::UntilExpired,
         };
-        Rules { max_versions: self.max_versions as usize, min_versions: self.min_versions as usize, keep_deleted, oldest }
+        Rules { max_versions: self.max_versions, min_versions: self.min_versions, keep_deleted, oldest }
+    }
+    #[cold]
+    fn oldest(&self, unit: ClockUnit, now: Tick) -> u64 {
+        now.0.saturating_sub(self.ttl_ms.saturating_mul(1_000_000 / unit.nanos()))
     }
     fn check(&self) -> Result<()> {
         checked_name(self.name.as_bytes())?;

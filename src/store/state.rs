@@ -70,6 +70,13 @@ impl State {
             None => self.read_only_durable,
         }
     }
+    /// Calls `f` with the last number given, which is the last one until `f` returns: under the append lock, so `f` does next to nothing.
+    pub fn with_number_now<R>(&self, f: impl FnOnce(u64) -> R) -> R {
+        match &self.log {
+            Some(log) => log.with_number_now(|n| f(n.0)),
+            None => f(self.read_only_durable),
+        }
+    }
     /// The last number given.
     pub fn number_now(&self) -> u64 {
         match &self.log {

@@ -164,6 +164,13 @@ impl Appender {
         self.line.last.load(Ordering::Acquire)
     }
 
+    /// Calls `f` with the last number given, under the append lock.
+    pub(super) fn with_last<R>(&self, f: impl FnOnce(u64) -> R) -> R {
+        let (_tail, _level) = self.lock();
+        // Relaxed: written under this lock only.
+        f(self.line.last.load(Ordering::Relaxed))
+    }
+
     /// Number and position now.
     pub(super) fn end(&self) -> End {
         let (tail, _level) = self.lock();

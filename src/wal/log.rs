@@ -133,6 +133,11 @@ impl Log {
         (SequenceNumber(end.last), end.position)
     }
 
+    /// Calls `f` with the last number given; no other is given until `f` returns.
+    pub fn with_number_now<R>(&self, f: impl FnOnce(SequenceNumber) -> R) -> R {
+        self.core.appender.with_last(|n| f(SequenceNumber(n)))
+    }
+
     /// D: every commit with a number up to it is on stable storage.
     #[inline]
     pub fn durable(&self) -> u64 {
@@ -162,9 +167,10 @@ impl Log {
     }
 
     /// Waits until a record of `needed` bytes would go in. Errors: Busy (names `wal_bytes_max`), NoSpace at once, Closed, Poisoned.
-    pub fn wait_for_log_space(&self, needed: u32, timeout: &mut Timeout, closing: &dyn Fn() -> bool) -> Result<()> {
+    /// `may_retire`: somebody may call [`Log::retire`]; else a log at its limit is refused as soon as it is known to be there.
+    pub fn wait_for_log_space(&self, needed: u32, timeout: &mut Timeout, closing: &dyn Fn() -> bool, may_retire: bool) -> Result<()> {
         let core = &*self.core;
-        core.keeper.wait_for_space(&core.shop, &core.appender, &core.health, needed, timeout, closing)
+        core.keeper.wait_for_space(&core.shop, &core.appender, &core.health, needed, timeout, closing, may_retire)
     }
 
     /// True if a record of `needed` bytes would go in now. Takes the append lock.

@@ -61,9 +61,11 @@ struct Files {
     /// Preparations ended so far, well or not.
     attempts: u64,
     /// How the last one failed.
-    error: Option<(ErrorKind, String)>,
+    error: Option<Error>,
     /// No preparation was tried, since the log would pass its limit.
     at_limit: bool,
+    /// How often the keeper has looked what there is to prepare.
+    looks: u64,
     /// Segments that the sync group has left behind, to be unmapped.
     left: Vec<(Arc<Segment>, u32)>,
     called: bool,
@@ -153,7 +155,7 @@ impl Keeper {
         let good = result.is_ok();
         let mut files = self.files();
         files.attempts += 1;
-        files.error = result.err().map(|e| (e.kind(), e.message().to_string()));
+        files.error = result.err();
         drop(files);
         self.space.notify_all();
         good
@@ -191,6 +193,8 @@ impl Keeper {
             // The segments ahead are too small for a record that waits: they were made while segments still grew.
             self.discard_prepared(shop, appender);
         } else if ready >= PREPARED {
+            let mut files = self.files();
+            (files.at_limit, files.looks) = (false, files.looks + 1);
             return None;
         }
         let current = appender.current().0.number;
@@ -203,6 +207,7 @@ impl Keeper {
         // Spares of another size never fit again.
         let useless: Vec<_> = if reuse.is_none() { files.spare.extract_if(.., |s| s.bytes != full as u64).collect() } else { Vec::new() };
         // A reused file's bytes are counted again once it is prepared.
+        files.looks += 1;
         files.at_limit = files.bytes().saturating_add(bytes as u64) > shop.options.bytes_max;
         let at_limit = files.at_limit;
         let number = files.next_number;
@@ -267,6 +272,7 @@ impl Keeper {
     }
 
     /// Waits until a record of `needed` bytes goes in.
+    #[allow(clippy::too_many_arguments)]
     pub(super) fn wait_for_space(
         &self,
         shop: &Workshop,
@@ -275,13 +281,15 @@ impl Keeper {
         needed: u32,
         timeout: &mut Timeout,
         closing: &dyn Fn() -> bool,
+        may_retire: bool,
     ) -> Result<()> {
-        let result = self.wait_for_room(shop, appender, health, needed, timeout, closing);
+        let result = self.wait_for_room(shop, appender, health, needed, timeout, closing, may_retire);
         // Others that wait say theirs again.
         self.files().needed = 0;
         result
     }
 
+    #[allow(clippy::too_many_arguments)]
     fn wait_for_room(
         &self,
         shop: &Workshop,
@@ -290,10 +298,18 @@ impl Keeper {
         needed: u32,
         timeout: &mut Timeout,
         closing: &dyn Fn() -> bool,
+        may_retire: bool,
     ) -> Result<()> {
         lock_order::assert_free_from(LockLevel::Rows, "wait_for_log_space");
         let mut seen = None;
+        let mut looked = None;
         loop {
+            // Known before the room is looked at. Two looks of the keeper: the first may have begun before this call said what it needs.
+            let hopeless = {
+                let files = self.files();
+                let looked = *looked.get_or_insert(files.looks);
+                !may_retire && files.at_limit && files.looks >= looked + 2
+            };
             if closing() {
                 return Err(Error::new(ErrorKind::Closed, "the region is closing; nothing was done").retryable(true));
             }
@@ -308,13 +324,15 @@ impl Keeper {
             let seen = *seen.get_or_insert(files.attempts);
             // An attempt that ended after this call began has the last word: so a full disk answers at once, and no longer than it is full.
             let failed = files.error.as_ref().filter(|_| files.attempts != seen || timeout.is_no_wait());
-            if let Some((kind, message)) = failed {
-                return Err(Error::new(*kind, message.clone()));
+            if let Some(e) = failed {
+                return Err(e.again());
             }
-            if timeout.is_over() {
+            if hopeless || timeout.is_over() {
                 let why =
                     if files.at_limit { "is at its limit wal_bytes_max" } else { "has no segment prepared yet; its limit wal_bytes_max" };
-                return crate::fail!(Busy, "the log {why} ({} of {} bytes); nothing was done", files.bytes(), shop.options.bytes_max);
+                let then = if hopeless { ", and nothing that could free some is running" } else { "" };
+                let (used, limit) = (files.bytes(), shop.options.bytes_max);
+                return crate::fail!(Busy, "the log {why} ({used} of {limit} bytes){then}; nothing was done");
             }
             let nap = timeout.left(LOOK_AGAIN);
             drop(wait(&self.space, files, Some(nap)));

@@ -144,7 +144,9 @@ fn append_buffer(log: &Log, buffer: &mut RecordBuffer) -> u64 {
     loop {
         match log.append(buffer) {
             Ok(n) => return n.0,
-            Err(Refused::NoRoom { needed }) => log.wait_for_log_space(needed, &mut Timeout::from_micros(20_000_000), &|| false).unwrap(),
+            Err(Refused::NoRoom { needed }) => {
+                log.wait_for_log_space(needed, &mut Timeout::from_micros(20_000_000), &|| false, true).unwrap()
+            }
             Err(e) => panic!("{e:?}"),
         }
     }

@@ -108,17 +108,12 @@ fn p_c4_many_counters_stay_flat() {
     flat(100_000, 0);
 }
 
-/// Known to fail on a busy machine: while a thread that opens or closes a snapshot is preempted with the registry of read points in its hands, every
-/// increment pushes a copy, and cells that are dead already are not used again, since they can only be judged with the registry. So memory grows with
-/// the number of snapshots ever opened. Flat once a dead cell stays marked as such.
 #[test]
-#[ignore = "memory grows with snapshots opened while their threads are preempted"]
 fn p_c4_one_counter_stays_flat_beside_snapshots() {
     flat(1, 8);
 }
 
 #[test]
-#[ignore = "the same"]
 fn p_c4_many_counters_stay_flat_beside_snapshots() {
     flat(100_000, 8);
 }

@@ -119,6 +119,73 @@ fn non_01_all_verbs() {
     assert_eq!(counter(r, b"row", b"m"), Some(6));
 }
 
+/// An append answers the value of the first time, with its timestamp, also where the value has grown since.
+#[test]
+fn non_01_append() {
+    let rig = Rig::new("");
+    let append = |r: &Region, suffix: &[u8], o: &WriteOptions| {
+        let (mut sink, mut info) = (Bytes::default(), CommitInfo::default());
+        let found = r.append(b"a", CF, b"q", suffix, o, &mut info, Some(&mut sink)).unwrap();
+        (sink.0, found, info)
+    };
+    let r = &rig.region;
+    // Far in the future: what is appended to it lies above it, not at the commit's tick.
+    let future = WriteOptions { timestamp: 1 << 61, ..WriteOptions::DEFAULT };
+    put_with(r, b"a", b"q", b"one", &future).unwrap();
+    let first = append(r, b"two", &once(1));
+    assert_eq!((&first.0[..], first.1.timestamp, first.1.seq), (&b"onetwo"[..], (1 << 61) + 1, first.2.seq));
+    assert_eq!(append(r, b"three", &WriteOptions::DEFAULT).0, b"onetwothree");
+    let again = append(r, b"two", &once(1));
+    assert_eq!((&again.0, again.1), (&first.0, first.1));
+    assert_same(first.2, again.2);
+    let in_batch = || vec![Mutation { value: b"!", ..op(Op::Append, b"a", b"q") }, op_inc(b"a", b"n", 1)];
+    assert_eq!(told(r, in_batch(), &once(2)).0, [(12, false), (1, false)]);
+    assert_eq!(told(r, in_batch(), &once(2)).0, [(12, true), (1, true)]);
+    // Not asked for the value: none is kept. Who asks later asks for something else.
+    let blind = |r: &Region| r.append(b"a", CF, b"q", b"?", &once(3), &mut CommitInfo::default(), None).map(|_| ());
+    blind(r).unwrap();
+    blind(r).unwrap();
+    let refused = r.append(b"a", CF, b"q", b"?", &once(3), &mut CommitInfo::default(), Some(&mut Bytes::default()));
+    assert_eq!(kind(refused), ErrorKind::Invalid);
+    let bounded = with(4, flags(WriteOptions::BOUNDED));
+    assert_eq!(kind(r.append(b"a", CF, b"q", b"?", &bounded, &mut CommitInfo::default(), None)), ErrorKind::Invalid);
+    let rig = rig.after_kill();
+    let again = append(&rig.region, b"two", &once(1));
+    assert_eq!((&again.0, again.1), (&first.0, first.1));
+    assert_eq!(told(&rig.region, in_batch(), &once(2)).0, [(12, true), (1, true)]);
+    blind(&rig.region).unwrap();
+    assert_eq!(get(&rig.region, b"a", b"q").unwrap(), b"onetwothree!?");
+}
+
+/// Deletes of every kind, and timestamps of the caller's.
+#[test]
+fn non_01_deletes_and_timestamps() {
+    let rig = Rig::new("");
+    let r = &rig.region;
+    let ops = [Op::Delete, Op::DeleteVersion, Op::DeleteFamily, Op::DeleteRow, Op::DeleteFamilyVersion];
+    for (nonce, kind_of) in (1..).zip(ops) {
+        let o = WriteOptions { timestamp: if kind_of == Op::DeleteFamilyVersion { 77 } else { 0 }, ..once(nonce) };
+        let at_77 = WriteOptions { timestamp: 77, ..WriteOptions::DEFAULT };
+        let row = [nonce as u8];
+        put_with(r, &row, b"q", b"one", &at_77).unwrap();
+        let erase = || {
+            let mut info = CommitInfo::default();
+            r.delete(&row, CF, b"q", kind_of, &o, &mut info).unwrap();
+            info
+        };
+        let first = erase();
+        assert_eq!(get(r, &row, b"q"), None, "{kind_of:?}");
+        put(r, &row, b"q", b"two");
+        assert_same(first, erase());
+        assert_eq!(get(r, &row, b"q").unwrap(), b"two", "{kind_of:?}");
+    }
+    let stamped = WriteOptions { timestamp: 1 << 61, ..once(9) };
+    for _ in 0..2 {
+        put_with(r, b"p", b"q", b"v", &stamped).unwrap();
+    }
+    assert_eq!(kind(inc_with(r, b"p", b"n", 1, &stamped)), ErrorKind::Invalid);
+}
+
 /// A first run that changed nothing leaves nothing: the retry executes. Nonce 0 is never suppressed. What is older than the window executes again.
 #[test]
 fn non_03() {

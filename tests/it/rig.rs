@@ -43,6 +43,10 @@ impl Rig {
     pub fn with_clock(config: &str, clock: ManualClock) -> Self {
         Self::start(fresh_mem(), config, Some(Arc::new(clock)), pool())
     }
+    /// Over a pool that others use, too.
+    pub fn with_pool(pool: &Arc<ChunkPool>) -> Self {
+        Self::start(fresh_mem(), "", None, Arc::clone(pool))
+    }
     fn start(mem: MemEnv, config: &str, clock: Option<Arc<ManualClock>>, pool: Arc<ChunkPool>) -> Self {
         let faults = Arc::new(FaultEnv::new(Arc::new(mem.clone())));
         let region = open_rig(&faults, config, &clock, &pool).unwrap();

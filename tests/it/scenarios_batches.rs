@@ -132,6 +132,54 @@ fn bat_14() {
     assert_eq!((stats.writes, stats.increments), (4, 3), "{stats:?}");
 }
 
+/// What each count of the statistics counts, as region.h says.
+#[test]
+fn statistics_count_what_they_say() {
+    let rig = Rig::new("");
+    let r = &rig.region;
+    let counts = || {
+        let s = r.stats().unwrap();
+        (s.reads, s.writes, s.increments, s.checks_passed, s.checks_failed)
+    };
+    // Increments: by counter; a reading one counts, a refused one and one that fails do not.
+    inc(r, b"r", b"n", 5);
+    inc(r, b"r", b"n", 0);
+    inc_row(r, b"r", &[(b"a", 1), (b"b", 1)]);
+    let bounded = WriteOptions { max_value: 5, ..flags(WriteOptions::BOUNDED) };
+    assert!(!inc_with(r, b"r", b"n", 1, &bounded).unwrap().applied);
+    assert_eq!(counts(), (0, 0, 4, 0, 0));
+    // Writes: by operation applied, whatever it is.
+    put(r, b"r", b"text", b"abc");
+    assert!(inc_with(r, b"r", b"text", 1, &WriteOptions::DEFAULT).is_err());
+    delete(r, b"r", b"gone");
+    assert_eq!(counts(), (0, 2, 4, 0, 0));
+    done(r, vec![op_check(b"r", b"n", Comparison::Exists, b""), op_inc(b"r", b"n", 1), op_put(b"s", b"q", b"v")], &WriteOptions::DEFAULT);
+    assert_eq!(counts(), (0, 5, 4, 1, 0));
+    // One group is not met, one fails, one is applied. The check before the one that is not met was met; the one behind it is not looked at.
+    let exists = |qual| op_check(b"r", qual, Comparison::Exists, b"");
+    let ops = vec![
+        exists(b"n"),
+        exists(b"gone"),
+        exists(b"n"),
+        op_check(b"s", b"q", Comparison::Exists, b""),
+        op_inc(b"s", b"q", 1),
+        op_put(b"t", b"q", b"v"),
+    ];
+    let outcome = batch(r, ops.clone(), &WriteOptions::DEFAULT).0;
+    assert!(matches!(outcome, Ok(BatchOutcome::Partial { first: 4, applied: 1, failed: 2, .. })), "{outcome:?}");
+    assert_eq!(counts(), (0, 6, 4, 3, 1));
+    // The whole call is kept by its second element.
+    assert!(matches!(batch(r, ops, &flags(WriteOptions::ATOMIC)).0, Ok(BatchOutcome::NotApplied { first: 1 })));
+    assert_eq!(counts(), (0, 6, 4, 4, 2));
+    // Reads: values looked up, there or not; cells given out. Not snapshots and scanners.
+    let snapshot = r.snapshot(LONG).unwrap();
+    assert_eq!((get(r, b"t", b"q").is_some(), get(r, b"t", b"none"), counter(r, b"r", b"n")), (true, None, Some(6)));
+    assert_eq!(counts().0, 3);
+    let cells = scan(r, Some(&snapshot), b"", b"").len() as u64;
+    assert!(cells > 4);
+    assert_eq!(counts(), (3 + cells, 6, 4, 4, 2));
+}
+
 /// Rows of their own, random values, each read back right after its put.
 #[test]
 fn bat_16() {
@@ -204,13 +252,13 @@ fn a_check_counts_once_however_often_its_run_is_tried() {
     for (second, o, counts) in [(b"s", WriteOptions::DEFAULT, (1, 1)), (b"r", flags(WriteOptions::ATOMIC), (3, 1))] {
         clock.advance(1);
         inc(r, b"r", b"n", 1);
+        let waits = r.stats().unwrap().clock_waits;
         let call = rig.spawn(move |r| {
             let ops =
                 vec![op_check(b"r", b"n", Comparison::Exists, b""), op_inc(b"r", b"n", 1), op_check(second, b"n", Comparison::Exists, b"")];
             batch(r, ops, &within(LONG.micros(), o)).0
         });
         // Whoever waits has evaluated its run. The clock may also stand for so long that nobody waits: then it is tried once.
-        let waits = r.stats().unwrap().clock_waits;
         while r.stats().unwrap().clock_waits == waits && !call.is_finished() {
             std::thread::yield_now();
         }

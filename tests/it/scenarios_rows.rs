@@ -134,31 +134,37 @@ fn atm_06() {
     });
 }
 
-/// An atomic call over rows with one unknown family, or one operation not offered: error, no row changed.
+/// An atomic call over rows with one unknown family, or one operation that cannot be: error, no row changed.
 #[test]
 fn atm_07() {
     let rig = Rig::new("");
     let r = &rig.region;
-    for bad in [in_family(77, op_put(b"c", b"q", b"v")), op(Op::Append, b"c", b"q"), Mutation { timestamp: 5, ..op_put(b"c", b"q", b"v") }]
-    {
+    for bad in [
+        in_family(77, op_put(b"c", b"q", b"v")),
+        op(Op::DeleteFamilyVersion, b"c", b""),
+        Mutation { timestamp: 5, ..op_inc(b"c", b"q", 1) },
+    ] {
         let (outcome, results, info) = batch(r, vec![op_put(b"a", b"q", b"v"), op_inc(b"b", b"n", 1), bad], &flags(WriteOptions::ATOMIC));
-        assert!(matches!(kind(outcome), ErrorKind::NoFamily | ErrorKind::Unsupported));
+        assert!(matches!(kind(outcome), ErrorKind::NoFamily | ErrorKind::Invalid));
         assert_eq!(results[0].unwrap().status, OpStatus::Failed(ErrorKind::NotRun));
         assert_eq!(info.seq, 0);
         assert!(scan(r, None, b"", b"").is_empty());
     }
 }
 
-/// put q1, delete q2, increment q3 as one row change (append is not offered yet).
+/// put q1, delete q2, increment q3, append q4 as one row change.
 #[test]
-fn atm_09_without_append() {
+fn atm_09() {
     let rig = Rig::new("");
     let r = &rig.region;
     put(r, b"r", b"q2", b"x");
     inc(r, b"r", b"q3", 5);
-    let values = done(r, vec![op_put(b"r", b"q1", b"v"), op_delete(b"r", b"q2"), op_inc(b"r", b"q3", 1)], &WriteOptions::DEFAULT);
-    assert_eq!(values[2], 6);
+    put(r, b"r", b"q4", b"a");
+    let append = Mutation { value: b"b", ..op(Op::Append, b"r", b"q4") };
+    let values = done(r, vec![op_put(b"r", b"q1", b"v"), op_delete(b"r", b"q2"), op_inc(b"r", b"q3", 1), append], &WriteOptions::DEFAULT);
+    assert_eq!(values[2..], [6, 2]);
     assert_eq!((get(r, b"r", b"q1"), get(r, b"r", b"q2"), counter(r, b"r", b"q3")), (Some(b"v".to_vec()), None, Some(6)));
+    assert_eq!(get(r, b"r", b"q4").unwrap(), b"ab");
 }
 
 /// Within one call the order given decides; where HBase lets the marker win by its equal time, ours hides only what stands before it.

@@ -101,6 +101,35 @@ fn p_t1_no_row_twice_in_a_tick() {
     }
 }
 
+/// What the policy's documentation admits: of rows that left a bucket of the lock table only the latest tick is known, so after three rows of a bucket
+/// a fourth waits, too. A row of another bucket does not.
+#[test]
+fn policy_wait_knows_two_rows_of_a_bucket() {
+    let rig = Rig::with_clock("tick_policy=wait,lock_buckets=64", ManualClock::new(NOW, ClockUnit::Millis));
+    let (r, clock) = (&rig.region, rig.clock.as_ref().unwrap());
+    // The bucket is the upper part of the hash.
+    let bucket = |row: &Vec<u8>| r.row_hash(row).0 >> 58;
+    let rows: Vec<Vec<u8>> = (0..1000u32).map(|i| i.to_be_bytes().to_vec()).collect();
+    let same: Vec<_> = rows.iter().filter(|row| bucket(row) == bucket(&rows[0])).take(4).cloned().collect();
+    let other = rows.iter().find(|row| bucket(row) != bucket(&rows[0])).unwrap();
+    let waits = || r.stats().unwrap().clock_waits;
+    inc(r, &same[0], b"n", 1);
+    inc(r, &same[1], b"n", 1);
+    inc(r, &same[2], b"n", 1);
+    inc(r, other, b"n", 1);
+    assert_eq!(waits(), 0);
+    let fourth = same[3].clone();
+    let call = rig.spawn(move |r| inc(r, &fourth, b"n", 1));
+    while waits() == 0 && !call.is_finished() {
+        std::thread::yield_now();
+    }
+    clock.advance(1);
+    assert_eq!(call.join().unwrap(), 1);
+    assert_eq!(waits(), 1);
+    assert_eq!(inc(r, &same[0], b"n", 1), 2);
+    assert_eq!(waits(), 1, "in a new tick nobody waits");
+}
+
 #[test]
 fn p_t1_policy_wait() {
     let rig = Rig::with_clock("tick_policy=wait", ManualClock::new(NOW, ClockUnit::Millis));

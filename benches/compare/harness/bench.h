@@ -46,6 +46,7 @@ typedef struct {
   durability_level durability;
   size_t memory_mb; /* caches and memtables together */
   bool large_values;
+  bool resident; /* all that will be written shall stay in the memtable */
 } open_options;
 
 /* Called once per stored cell, in the engine's order. */
@@ -61,6 +62,8 @@ typedef struct engine {
   void (*put_batch)(void *session, const put_op *ops, size_t n);                /* one commit; a single put if n is 1 */
   ssize_t (*get)(void *session, const column *at, void *buf, size_t cap);       /* length, or -1 if absent; counters are 8 bytes big-endian */
   uint64_t (*scan)(void *session, visit_fn visit, void *arg);                   /* everything, in key order; returns the number of cells */
+  uint64_t (*scan_cells)(void *session, visit_fn visit, void *arg);             /* the same, by the call that gives one cell; NULL: as scan */
+  uint64_t (*scan_from)(void *session, slice row, size_t n, visit_fn visit, void *arg); /* at most n cells from row on; may be NULL */
   void (*close)(void *db);
 } engine;
 

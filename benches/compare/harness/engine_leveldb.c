@@ -27,7 +27,8 @@ static void *level_open(const engine *self, const open_options *options) {
   leveldb_options_t *o = leveldb_options_create();
   leveldb_options_set_create_if_missing(o, 1);
   leveldb_options_set_compression(o, leveldb_no_compression);
-  leveldb_options_set_write_buffer_size(o, 128 << 20);
+  /* The largest that it takes is 1 GB. */
+  leveldb_options_set_write_buffer_size(o, options->resident ? 1u << 30 : 128 << 20);
   leveldb_options_set_max_file_size(o, 64 << 20);
   leveldb_options_set_max_open_files(o, 5000);
   leveldb_options_set_filter_policy(o, leveldb_filterpolicy_create_bloom(10));
@@ -138,6 +139,20 @@ static uint64_t level_scan(void *arg, visit_fn visit, void *visit_arg) {
   return cells;
 }
 
+static uint64_t level_scan_from(void *arg, slice row, size_t n, visit_fn visit, void *visit_arg) {
+  database *db = ((session *)arg)->db;
+  uint64_t cells = 0;
+  leveldb_iterator_t *it = leveldb_create_iterator(db->handle, db->read);
+  for (leveldb_iter_seek(it, row.data, row.len); cells < n && leveldb_iter_valid(it); leveldb_iter_next(it)) {
+    size_t len;
+    const char *value = leveldb_iter_value(it, &len);
+    visit(visit_arg, value, len);
+    cells++;
+  }
+  leveldb_iter_destroy(it);
+  return cells;
+}
+
 static void level_close(void *arg) {
   database *db = arg;
   leveldb_close(db->handle);
@@ -154,5 +169,6 @@ const engine engine_leveldb = {
     .put_batch = level_put_batch,
     .get = level_get,
     .scan = level_scan,
+    .scan_from = level_scan_from,
     .close = level_close,
 };

@@ -163,6 +163,39 @@ static uint64_t scan(void *arg, visit_fn visit, void *visit_arg) {
   return cells;
 }
 
+static uint64_t scan_cells(void *arg, visit_fn visit, void *visit_arg) {
+  session *s = arg;
+  region_scanner_t *scanner;
+  region_cell_t cell;
+  region_status status;
+  uint64_t cells = 0;
+  check(region_scanner_open(s->region, NULL, NULL, &scanner, &s->error), &s->error, "scanner");
+  while ((status = region_scanner_next(scanner, &cell, sizeof cell, &s->error)) == REGION_OK) {
+    visit(visit_arg, cell.value.data, cell.value.len);
+    cells++;
+  }
+  check(status, &s->error, "scan");
+  region_scanner_close(scanner);
+  return cells;
+}
+
+static uint64_t scan_from(void *arg, slice row, size_t n, visit_fn visit, void *visit_arg) {
+  session *s = arg;
+  region_scanner_t *scanner;
+  region_cell_t cell;
+  region_status status;
+  region_scan_t some = {.struct_size = sizeof some, .start_row = {row.data, row.len}, .cell_limit = n};
+  uint64_t cells = 0;
+  check(region_scanner_open(s->region, NULL, &some, &scanner, &s->error), &s->error, "scanner");
+  while ((status = region_scanner_next(scanner, &cell, sizeof cell, &s->error)) == REGION_OK) {
+    visit(visit_arg, cell.value.data, cell.value.len);
+    cells++;
+  }
+  check(status, &s->error, "scan");
+  region_scanner_close(scanner);
+  return cells;
+}
+
 static void close_region(void *arg) {
   database *db = arg;
   region_error_t error = REGION_ERROR_INIT;
@@ -180,5 +213,7 @@ const engine engine_region = {
     .put_batch = put_batch,
     .get = get,
     .scan = scan,
+    .scan_cells = scan_cells,
+    .scan_from = scan_from,
     .close = close_region,
 };

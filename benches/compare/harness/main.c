@@ -19,7 +19,7 @@ const engine *engine_find(const char *name) {
 }
 
 static void usage_and_exit(void) {
-  fputs("usage: compare --engine NAME --workload uniform|hot|batch|put|put-row|recover --durability sync|fsync --dir DIR\n"
+  fputs("usage: compare --engine NAME --workload uniform|hot|batch|put|put-row|fullscan|fullscan-next|shortscan|recover --durability sync|fsync --dir DIR\n"
         "  --threads N (1)   --rows N (100000)    --batch N (100)     --value-bytes N (1024)\n"
         "  --warm S (0.5)    --seconds S (2)      --limit S (40)      --memory-mb N (2048)\n"
         "  --then get,scan   --repetition N (0)\n"
@@ -61,6 +61,7 @@ int main(int argc, char **argv) {
   s.engine = engine_find(engine_name);
   s.open.durability = !strcmp(s.durability, "fsync") ? SURVIVES_MACHINE : SURVIVES_PROCESS;
   s.open.large_values = !strncmp(s.workload, "put", 3);
+  s.open.resident = strstr(s.workload, "scan") != NULL;
   if (victim >= 0) {
     s.open.dir = victim_dir;
     run_victim(&s, victim);

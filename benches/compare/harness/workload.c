@@ -5,6 +5,9 @@
  *   batch     --batch increments of distinct counters per call
  *   put       --rows rows of one --value-bytes value, row keys of 50 bytes in random order
  *   put-row   --rows rows of three values each, in one commit per row
+ *   fullscan  scans of --rows rows of one value of 8 to 100 bytes, all in memory, by one thread; the load is not counted
+ *   fullscan-next  the same by the call that gives one cell
+ *   shortscan scans of 10 cells from random rows by --threads threads, beside 8 that put
  *
  * A latency is the time between two completions of one thread, from one tick read per call, so the making of the key (some 10 ns) is in it.
  * After increments the sum of all counters must equal what was acknowledged.
@@ -185,6 +188,57 @@ static bool step_scan(void *arg) {
   return sum != 1; /* keeps the sum alive; never false in practice */
 }
 
+static bool step_scan_cells(void *arg) {
+  worker *w = arg;
+  const engine *e = w->crew->s->engine;
+  uint64_t sum = 0;
+  uint64_t cells = (e->scan_cells ? e->scan_cells : e->scan)(w->session, touch_value, &sum);
+  if (cells != w->crew->loaded) w->wrong++;
+  w->items += cells;
+  return sum != 1;
+}
+
+static bool step_scan_pages(void *arg) {
+  worker *w = arg;
+  uint64_t before = w->items;
+  bool more = step_scan(arg);
+  if (w->items - before != w->crew->loaded) w->wrong++;
+  return more;
+}
+
+static bool step_scan_short(void *arg) {
+  worker *w = arg;
+  char row[64];
+  uint64_t sum = 0;
+  slice from = data_row(row, random_below(&w->random, w->crew->loaded), false);
+  uint64_t cells = w->crew->s->engine->scan_from(w->session, from, 10, touch_value, &sum);
+  if (cells == 0) w->wrong++;
+  w->items++;
+  return sum != 1;
+}
+
+/* 8 to 100 bytes. */
+static slice short_value(uint64_t number) { return (slice){value_pool + mix64(number) % VALUE_POOL, 8 + mix64(number + 7) % 93}; }
+
+static bool put_short(worker *w, uint64_t number) {
+  char row[64];
+  put_op op = {{data_row(row, number, false), FIELDS[0]}, short_value(number)};
+  w->crew->s->engine->put_batch(w->session, &op, 1);
+  w->items++;
+  return true;
+}
+
+static bool step_put_short(void *arg) {
+  worker *w = arg;
+  uint64_t number = atomic_fetch_add(&w->crew->next, 1);
+  return number < w->crew->s->rows && put_short(w, number);
+}
+
+static bool step_put_again(void *arg) {
+  worker *w = arg;
+  return put_short(w, random_below(&w->random, w->crew->loaded));
+}
+
 /* ---- threads ---- */
 
 static void *work(void *arg) {
@@ -299,15 +353,27 @@ static bool run_timed(const settings *s, void *db, const char *workload, bool (*
   usage b = usage_now();
   atomic_store(&c.stage, STOPPED);
   workers_join(workers, threads);
-  if (step == step_scan) b = usage_now(); /* whole scans only */
+  if (step == step_scan || step == step_scan_pages || step == step_scan_cells) b = usage_now(); /* whole scans only */
   uint64_t wrong = report(&c, workload, workers, threads, a, b, false);
   for (int i = 0; acknowledged && i < threads; i++) *acknowledged += workers[i].acknowledged;
   workers_free(workers, threads);
   return wrong == 0;
 }
 
+/* As run_timed, beside `writers` threads that run `write`; only the others are counted. */
+static bool run_beside(const settings *s, void *db, bool (*step)(void *), int threads, bool (*write)(void *), int writers, uint64_t loaded) {
+  crew busy = {.s = s, .db = db, .step = write, .loaded = loaded};
+  worker *others = workers_start(&busy, writers);
+  pthread_barrier_wait(&busy.start);
+  bool right = run_timed(s, db, s->workload, step, threads, s->warm, loaded, NULL);
+  atomic_store(&busy.stage, STOPPED);
+  workers_join(others, writers);
+  workers_free(others, writers);
+  return right;
+}
+
 /* Until all rows are written, or the limit; returns how many are. */
-static uint64_t run_load(const settings *s, void *db, bool (*step)(void *)) {
+static uint64_t run_load(const settings *s, void *db, bool (*step)(void *), bool tell) {
   crew c = {.s = s, .db = db, .step = step, .stage = MEASURING};
   bool cut = false;
   worker *workers = workers_start(&c, s->threads);
@@ -321,7 +387,7 @@ static uint64_t run_load(const settings *s, void *db, bool (*step)(void *)) {
   if (cut) atomic_store(&c.stage, STOPPED);
   workers_join(workers, s->threads);
   usage b = usage_now();
-  report(&c, s->workload, workers, s->threads, a, b, cut);
+  if (tell) report(&c, s->workload, workers, s->threads, a, b, cut);
   workers_free(workers, s->threads);
   return c.next < s->rows ? c.next : s->rows;
 }
@@ -368,9 +434,16 @@ bool run_workload(const settings *s) {
     const char *name;
     bool (*step)(void *);
     bool load;
+    bool (*scan)(void *);
   } kinds[] = {
-      {"uniform", step_uniform, false}, {"hot", step_hot, false},        {"batch", step_batch, false},
-      {"put", step_put, true},          {"put-row", step_put_row, true},
+      {"uniform", step_uniform, false, NULL},
+      {"hot", step_hot, false, NULL},
+      {"batch", step_batch, false, NULL},
+      {"put", step_put, true, NULL},
+      {"put-row", step_put_row, true, NULL},
+      {"fullscan", step_put_short, true, step_scan_pages},
+      {"fullscan-next", step_put_short, true, step_scan_cells},
+      {"shortscan", step_put_short, true, step_scan_short},
   };
   size_t kind = 0;
   while (strcmp(kinds[kind].name, s->workload))
@@ -382,7 +455,13 @@ bool run_workload(const settings *s) {
   void *db = s->engine->open(s->engine, &s->open);
   if (kinds[kind].load) {
     fill_value_pool(s);
-    loaded = run_load(s, db, kinds[kind].step);
+    loaded = run_load(s, db, kinds[kind].step, kinds[kind].scan == NULL);
+    if (kinds[kind].scan == step_scan_short) {
+      if (!s->engine->scan_from) die("%s has no short scans here", s->engine->name);
+      right &= run_beside(s, db, kinds[kind].scan, s->threads, step_put_again, 8, loaded);
+    } else if (kinds[kind].scan) {
+      right &= run_timed(s, db, s->workload, kinds[kind].scan, 1, 0, loaded, NULL);
+    }
   } else {
     create_counters(s, db, s->rows);
     right &= run_timed(s, db, s->workload, kinds[kind].step, s->threads, s->warm, 0, &acknowledged);

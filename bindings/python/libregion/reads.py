@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
-from ctypes import byref, c_char, c_int32, c_int64, c_ubyte, c_void_p, string_at
+from ctypes import byref, c_char, c_int32, c_int64, c_ubyte, c_void_p, sizeof, string_at
 from typing import TYPE_CHECKING, cast
 
 from . import _constants as c
 from ._call import Handle, give, take
-from ._convert import to_bytes
+from ._convert import to_bytes, to_u32
 from ._library import lib
 from ._pack import cells, keys
-from ._structs import region_read_options_t, region_value_t
+from ._structs import region_column_t, region_read_options_t, region_value_t
 from .options import ReadOptions, read_options
-from .scan import PAGE_BYTES, Scanner, ScanOptions
+from .scan import PAGE_BYTES, Cell, Scanner, ScanOptions, column_array, to_cells
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ._convert import BytesLike
     from ._pack import Family, Key
     from .region import Region
+    from .scan import Columns
 
     class ScanAndRead(ScanOptions, ReadOptions, total=False):
         """Keywords of scan."""
@@ -161,6 +162,32 @@ class Reads(Handle):
                 values += found
             give(s)
         return values
+
+    def row(
+        self, row: BytesLike, columns: Columns = (), *, versions: int = 1, **options: Unpack[ReadOptions]
+    ) -> list[Cell]:
+        """The cells of one row at one instant: all, or the columns chosen as in scan; up to `versions` of each, best first."""
+        row = to_bytes(row, "row")
+        region, read = self._region, self._read(options)
+        most = to_u32(versions, "versions")
+        kept: list[object] = []
+        chosen = column_array(region, columns, kept)
+        n = len(chosen) if chosen else 0
+        page = bytearray(PAGE_BYTES)
+        while True:
+            s = take()
+            rc: int = lib.region_get_row(
+                region._handle, read, row, len(row), chosen, n, sizeof(region_column_t), most,
+                byref(c_char.from_buffer(page)), len(page), s.size_ref, s.count_ref, s.err_ref,
+            )  # fmt: skip
+            used = s.size.value
+            if rc not in (c.OK, c.NOT_FOUND, c.TRUNCATED):
+                raise region._fail(rc, s)
+            give(s)
+            if rc != c.TRUNCATED:
+                return to_cells(region, memoryview(page)[:used])
+            # The row may grow before the next call.
+            page = bytearray(used + used // 8)
 
     def scan(self, **options: Unpack[ScanAndRead]) -> Scanner:
         """Cells in order: `for cell in r.scan(prefix=b"u1"): ...`. It sees one instant."""

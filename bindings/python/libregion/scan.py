@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from ctypes import byref, c_char, c_void_p, sizeof
+from ctypes import Array, byref, c_char, c_void_p, sizeof
 from typing import TYPE_CHECKING, NamedTuple, TypedDict, Union
 
 from . import _constants as c
@@ -62,12 +62,13 @@ class ScanOptions(TypedDict, total=False):
     row_limit: int
     cells_per_row: int
     versions: int
+    """Of each column, the best first; at most what the family keeps."""
     reverse: bool
     """From the last row to the first; start is the largest then."""
     inclusive_stop: bool
     exclusive_start: bool
     raw: bool
-    """Delete markers and deleted cells too."""
+    """Everything that is stored: delete markers and deleted cells, too. Not together with columns."""
     keys_only: bool
     page_bytes: int
     """Size of the buffer that is filled per call."""
@@ -131,11 +132,7 @@ class Scanner(Handle):
             used = s.size.value
             if rc == c.OK:
                 give(s)
-                name = self._region._family_name
-                return [
-                    Cell(row, name(family), qual, value, ts, seq, kind)
-                    for kind, _, row, family, qual, value, ts, seq in cells(memoryview(page)[:used])
-                ]
+                return to_cells(self._region, memoryview(page)[:used])
             if rc == c.TRUNCATED:
                 give(s)
                 self._page = bytearray(max(used, 2 * len(page)))
@@ -189,12 +186,26 @@ def _spec(region: Region, options: ScanOptions) -> tuple[region_scan_t, list[obj
             scan.flags |= _FLAGS[key] if value else 0
         elif key not in ("columns", "page_bytes"):
             raise TypeError(f"{key!r} is not an option of a scan")
-    raw = [_column(region, column, kept) for column in options.get("columns", ())]
-    if raw:
-        array = (region_column_t * len(raw))(*raw)
-        kept.append(array)
-        scan.columns, scan.n_columns, scan.column_size = array, len(raw), sizeof(region_column_t)
+    array = column_array(region, options.get("columns", ()), kept)
+    if array:
+        scan.columns, scan.n_columns, scan.column_size = array, len(array), sizeof(region_column_t)
     return scan, kept
+
+
+def column_array(region: Region, columns: Columns, kept: list[object]) -> Array[region_column_t] | None:
+    """The columns in the form of the C call; None: all."""
+    raw = [_column(region, column, kept) for column in columns]
+    if not raw:
+        return None
+    array = (region_column_t * len(raw))(*raw)
+    kept.append(array)
+    return array
+
+
+def to_cells(region: Region, page: memoryview) -> list[Cell]:
+    """The records of a page."""
+    name = region._family_name
+    return [Cell(row, name(family), qual, value, ts, seq, kind) for kind, _, row, family, qual, value, ts, seq in cells(page)]
 
 
 def _column(region: Region, column: Column | str | tuple[Family, BytesLike], kept: list[object]) -> region_column_t:

@@ -153,12 +153,43 @@ def test_what_a_scan_covers(r: Region) -> None:
         r.scan(prefx=b"a")  # type: ignore[call-arg]
     with pytest.raises(libregion.NoFamily):
         r.scan(columns=["nope"])
-    try:
-        backward = shown(r.scan(reverse=True, columns=[("cf", b"a")]))
-    except libregion.Unsupported:
-        pass
-    else:
-        assert backward == [c for c in reversed(cells) if c[1:3] == ("cf", b"a")]
+    backward = shown(r.scan(reverse=True, columns=[("cf", b"a")]))
+    assert backward == [c for c in reversed(cells) if c[1:3] == ("cf", b"a")]
+    assert shown(r.scan(reverse=True, start=b"row00055", row_limit=1)) == [c for c in cells if c[0] == b"row0005"]
+
+
+def test_versions_and_raw_scans(r: Region) -> None:
+    r.family_set(libregion.Family("deep", max_versions=3))
+    stamps = []
+    for i in range(4):
+        r.put(b"row", "deep", b"q", b"%d" % i)
+        stamps += [c.timestamp for c in r.row(b"row")]
+    assert [c.value for c in r.scan(versions=9)] == [b"3", b"2", b"1"]
+    assert [c.value for c in r.scan(versions=2, page_bytes=64)] == [b"3", b"2"]
+    assert [c.value for c in r.scan(versions=9, min_ts=stamps[1], max_ts=stamps[3])] == [b"2", b"1"]
+    r.delete(b"row", "deep", b"q")
+    assert list(r.scan()) == []
+    raw = list(r.scan(raw=True, versions=9))
+    assert [c.value for c in raw] == [b"", b"3", b"2", b"1", b"0"] and raw[0].type == 12
+    with pytest.raises(libregion.Invalid):
+        r.scan(raw=True, columns=["cf"])
+
+
+def test_rows(r: Region) -> None:
+    cells = fill(r, 3)
+    assert [c[:4] for c in r.row(b"row0001")] == [c for c in cells if c[0] == b"row0001"]
+    chosen = [c[3] for c in cells if c[0] == b"row0001" and (c[1] == "meta" or c[1:3] == ("cf", b"a"))]
+    assert [c.value for c in r.row(b"row0001", [("cf", b"a"), "meta"])] == chosen
+    assert r.row(b"none") == []
+    with r.snapshot() as s:
+        r.put(b"row0001", "cf", b"later", b"x" * 200_000)
+        assert len(s.row(b"row0001")) + 1 == len(r.row(b"row0001"))
+    # Longer than the first page.
+    assert r.row(b"row0001", [("cf", b"later")])[0].value == b"x" * 200_000
+    with pytest.raises(libregion.NoFamily):
+        r.row(b"row0001", ["nope"])
+    with pytest.raises(libregion.Invalid):
+        r.row(b"")
 
 
 def test_cells(r: Region) -> None:

@@ -385,7 +385,7 @@ fn locks_conflict_within_the_process_too() {
     assert!(matches!(e.lock(p("/LOCK"), false, "r").unwrap(), LockOutcome::Busy { holder } if holder == "w"));
     drop(w);
     e.set_lock_permission(false);
-    assert!(matches!(e.lock(p("/LOCK"), false, "r").unwrap(), LockOutcome::NoPermission));
+    assert!(matches!(e.lock(p("/LOCK"), false, "r").unwrap(), LockOutcome::NoPermission { .. }));
     e.set_lock_permission(true);
     assert_eq!(e.lock(p("/no/LOCK"), false, "r").err().unwrap().kind(), ErrorKind::NotFound);
 }

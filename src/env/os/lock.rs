@@ -37,7 +37,10 @@ pub(super) fn lock(path: &Path, exclusive: bool, holder_text: &str) -> io::Resul
 pub(super) fn lock_with(path: &Path, exclusive: bool, holder_text: &str, between: &mut dyn FnMut()) -> io::Result<LockOutcome> {
     let mut name_tries = 0;
     for _ in 0..INODE_TRIES + NAME_TRIES {
-        let Some((file, writable)) = open_lock_file(path, exclusive)? else { return Ok(LockOutcome::NoPermission) };
+        let (file, writable) = match open_lock_file(path, exclusive)? {
+            Ok(opened) => opened,
+            Err(os_errno) => return Ok(LockOutcome::NoPermission { os_errno }),
+        };
         between();
         if !try_lock(&file, exclusive)? {
             let holder = holder_of(&file);
@@ -69,21 +72,19 @@ pub(super) fn lock_with(path: &Path, exclusive: bool, holder_text: &str, between
     Err(io::Error::other("the lock file is replaced again and again"))
 }
 
-/// None: there is no right to. A shared lock is content with a file that can only be read.
-fn open_lock_file(path: &Path, exclusive: bool) -> io::Result<Option<(File, bool)>> {
+/// A number of the system's: there is no right to. A shared lock is content with a file that can only be read.
+fn open_lock_file(path: &Path, exclusive: bool) -> io::Result<Result<(File, bool), i32>> {
     use io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem};
     // Append: two shared holders that write at once do not overwrite each other.
     match OpenOptions::new().read(true).append(true).create(true).open(path) {
-        Ok(file) => return Ok(Some((file, true))),
+        Ok(file) => return Ok(Ok((file, true))),
+        Err(e) if matches!(e.kind(), PermissionDenied | ReadOnlyFilesystem) && exclusive => return Ok(Err(e.raw_os_error().unwrap_or(0))),
         Err(e) if matches!(e.kind(), PermissionDenied | ReadOnlyFilesystem) => {}
         Err(e) => return Err(e),
     }
-    if exclusive {
-        return Ok(None);
-    }
     match File::open(path) {
-        Ok(file) => Ok(Some((file, false))),
-        Err(e) if matches!(e.kind(), PermissionDenied | NotFound) => Ok(None),
+        Ok(file) => Ok(Ok((file, false))),
+        Err(e) if matches!(e.kind(), PermissionDenied | NotFound) => Ok(Err(e.raw_os_error().unwrap_or(0))),
         Err(e) => Err(e),
     }
 }

@@ -20,7 +20,7 @@ fn held(outcome: LockOutcome) -> Box<dyn super::super::DirLock> {
     match outcome {
         LockOutcome::Held(l) => l,
         LockOutcome::Busy { holder } => panic!("busy: {holder}"),
-        LockOutcome::NoPermission => panic!("no permission"),
+        LockOutcome::NoPermission { .. } => panic!("no permission"),
     }
 }
 
@@ -28,7 +28,7 @@ fn busy(outcome: LockOutcome) -> String {
     match outcome {
         LockOutcome::Busy { holder } => holder,
         LockOutcome::Held(_) => panic!("taken"),
-        LockOutcome::NoPermission => panic!("no permission"),
+        LockOutcome::NoPermission { .. } => panic!("no permission"),
     }
 }
 
@@ -235,7 +235,7 @@ fn a_lock_without_the_right_to_the_file() {
     assert_eq!(OsEnv.lock(&dir.path().join("gone/LOCK"), true, "x").err().unwrap().kind(), ErrorKind::NotFound);
     // Where root asks, every permission is there but in places like this.
     let p = Path::new("/proc/self/LOCK");
-    assert!(matches!(OsEnv.lock(p, true, "x"), Ok(LockOutcome::NoPermission) | Err(_)));
+    assert!(matches!(OsEnv.lock(p, true, "x"), Ok(LockOutcome::NoPermission { os_errno: libc::EACCES | libc::EROFS }) | Err(_)));
 }
 
 /// The file is removed (`region_destroy`) or replaced between another opener's open and lock: nobody may end up with the lock of a file that is not there.

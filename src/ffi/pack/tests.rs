@@ -53,15 +53,21 @@ fn bytes(max: usize) -> impl Strategy<Value = Vec<u8>> {
 
 fn op_strategy() -> impl Strategy<Value = OpRecord> {
     (1_u8..=9, 1_u32..=8, any::<bool>(), bytes(40), bytes(20), bytes(50), any::<i64>(), any::<u64>(), 0_usize..3).prop_map(
-        |(op, check, i64s, row, qual, value, delta, timestamp, more)| OpRecord {
-            op,
-            flags: if op == 9 { check | if i64s { 256 } else { 0 } } else { 0 },
-            row,
-            qual,
-            value,
-            delta,
-            timestamp,
-            more: more * 8,
+        |(op, check, i64s, row, qual, value, delta, timestamp, more)| {
+            // Only what the operation takes. (Family is never 0 here, so no DELETE_ROW.)
+            let op = if op == 5 { 4 } else { op };
+            let compares = op == 9 && check < 7;
+            let has = |yes: bool, bytes: Vec<u8>| if yes { bytes } else { vec![] };
+            OpRecord {
+                op,
+                flags: if op == 9 { check | if i64s { 256 } else { 0 } } else { 0 },
+                row,
+                qual: has(![4, 8].contains(&op), qual),
+                value: has([1, 6].contains(&op) || compares && !i64s, value),
+                delta: if op == 7 || compares && i64s { delta } else { 0 },
+                timestamp,
+                more: more * 8,
+            }
         },
     )
 }

@@ -160,6 +160,10 @@ impl ListCell {
     pub(in crate::memstore) const fn size(len: usize) -> usize {
         size_of::<Self>() + len
     }
+    /// Bytes of this cell, as of [`ListCell::size`].
+    pub(in crate::memstore) fn bytes(&self) -> usize {
+        Self::size(self.len as usize)
+    }
     /// Writes a cell with its value; number and timestamp come when it is pushed.
     ///
     /// # Safety

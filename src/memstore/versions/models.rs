@@ -12,7 +12,8 @@
 use super::super::flaw::{self, Flaw};
 use super::super::row_header::RowHeader;
 use super::*;
-use crate::sync::Ordering::AcqRel;
+use crate::ids::ReadPoint;
+use crate::mvcc::ReadPoints;
 use crate::sync::{Arc, Mutex, thread};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -53,20 +54,14 @@ struct World {
     header: RowHeader,
     chain: Chain,
     other: (Slots, Chain),
-    last: AtomicU64,
+    /// The append lock and the last number.
+    last: Mutex<u64>,
     durable: AtomicU64,
     flag: AtomicU64,
     busy: AtomicU64,
-    latest: AtomicU64,
-    registry: Mutex<Registry>,
+    points: ReadPoints,
     spares: [CopyCell; 6],
     used: AtomicU64,
-}
-
-#[derive(Default)]
-struct Registry {
-    points: Vec<u64>,
-    restarted: bool,
 }
 
 fn version(seq: u64) -> Version {
@@ -80,12 +75,11 @@ impl World {
             header: RowHeader::new(),
             chain: Chain::default(),
             other: (Slots::default(), Chain::default()),
-            last: AtomicU64::new(last),
+            last: Mutex::new(last),
             durable: AtomicU64::new(0),
             flag: AtomicU64::new(0),
             busy: AtomicU64::new(0),
-            latest: AtomicU64::new(0),
-            registry: Mutex::new(Registry::default()),
+            points: ReadPoints::new(),
             spares: std::array::from_fn(|_| CopyCell::new()),
             used: AtomicU64::new(0),
         };
@@ -114,11 +108,9 @@ impl World {
         unsafe { Versions::new(Some(slots), chain) }
     }
     fn plan(&self, i: usize, keep: Keep) -> Plan {
-        let latest = self.latest.load(Acquire);
+        let latest = self.points.latest();
         self.column(i).plan(&self.header, keep, latest, self.durable.load(Acquire), |f| {
-            if let Some(r) = self.registry.try_lock() {
-                f(&r.points, r.restarted);
-            }
+            self.points.with_points(|points, restarted| f(points, restarted));
         })
     }
     fn apply(&self, i: usize, n: u64, plan: Plan) {
@@ -133,7 +125,11 @@ impl World {
         for i in 0..columns {
             plans[i] = self.plan(i, keep);
         }
-        let n = self.last.fetch_add(1, AcqRel) + 1; // the append lock
+        let n = {
+            let mut last = self.last.lock();
+            *last += 1;
+            *last
+        };
         for i in 0..columns {
             self.apply(i, n, plans[i]);
         }
@@ -173,20 +169,27 @@ impl World {
             thread::yield_now();
         }
     }
-    /// Opens a snapshot; `late` announces it after it took its number.
+    /// Opens a snapshot; `late` announces it after the append lock is released under which it read its number.
     fn open(&self, late: bool) -> u64 {
-        let mut r = self.registry.lock();
-        if !late {
-            self.latest.store(u64::MAX, Release);
-        }
-        let n = self.last.fetch_add(0, AcqRel); // under the append lock
-        r.points.push(n);
-        self.latest.store(n, Release);
-        drop(r);
+        let point = self.points.open(|announce| {
+            let last = self.last.lock();
+            if !late {
+                return announce(*last);
+            }
+            let n = *last;
+            drop(last);
+            announce(n)
+        });
         while self.busy.load(Acquire) == 1 {
             thread::yield_now();
         }
-        n
+        point.0
+    }
+    /// Points that are held before the model begins.
+    fn hold(&self, points: &[u64]) {
+        for n in points {
+            self.points.open(|announce| announce(*n));
+        }
     }
 }
 
@@ -385,7 +388,7 @@ fn snapshot_holds() {
     holds(3, || snapshot(false));
 }
 #[test]
-fn snapshot_announced_after_its_number_breaks() {
+fn snapshot_announced_after_the_append_lock_breaks() {
     breaks(None, || snapshot(true));
 }
 #[test]
@@ -469,10 +472,9 @@ fn dead_without_sync_holds() {
 }
 
 // A point at 1 is registered, a snapshot opens: both see their version, while dead cells are overwritten.
-fn dead_beside_snapshot() {
+fn dead_beside_snapshot(late: bool, commits: usize) {
     let w = World::new(3, u64::MAX, &[1]);
-    w.registry.lock().points.push(1);
-    w.latest.store(1, Release);
+    w.hold(&[1]);
     let see = |w: &World, point| {
         assert_eq!(w.at(0, point), point, "the snapshot's version is gone");
         assert_eq!(w.at(0, 1), 1, "the older snapshot's version is gone");
@@ -480,28 +482,53 @@ fn dead_beside_snapshot() {
     beside(
         &w,
         move |w| {
-            let point = w.open(false);
+            let point = w.open(late);
             see(w, point);
         },
-        |w| (0..2).for_each(|_| w.commit(1, Keep::Newest, false)),
+        |w| (0..commits).for_each(|_| w.commit(1, Keep::Newest, false)),
     );
-    let point = w.registry.lock().points[1];
+    let point = w.points.latest();
     see(&w, point);
 }
 #[test]
 fn dead_beside_snapshot_holds() {
-    holds(2, dead_beside_snapshot);
+    holds(2, || dead_beside_snapshot(false, 2));
 }
 #[test]
 fn dead_beside_snapshot_points_ignored_breaks() {
-    breaks(Some(Flaw::DeadUnderPoint), dead_beside_snapshot);
+    breaks(Some(Flaw::DeadUnderPoint), || dead_beside_snapshot(false, 2));
+}
+
+// A writer copies the version of the last snapshot, and copies again, while the next one opens and then the last one closes: whose versions are
+// dead is judged by points that change.
+fn dead_while_points_change(late: bool, closes: bool) {
+    let w = World::new(3, u64::MAX, &[1, 2]);
+    w.hold(&[2]);
+    let reader = move |w: &World| {
+        let point = w.open(late);
+        assert_eq!(w.at(0, point), point, "the snapshot's version is gone");
+        assert_eq!(w.at(0, 2), 2, "the older snapshot's version is gone");
+        if closes {
+            w.points.close(ReadPoint(2));
+            assert_eq!(w.at(0, point), point, "the snapshot's version is gone");
+        }
+    };
+    beside(&w, reader, |w| (0..3).for_each(|_| w.commit(1, Keep::Newest, false)));
+}
+#[test]
+fn dead_while_points_change_holds() {
+    holds(2, || dead_while_points_change(false, false));
+    holds(1, || dead_while_points_change(false, true));
+}
+#[test]
+fn dead_while_a_point_is_announced_late_breaks() {
+    breaks(None, || dead_while_points_change(true, false));
 }
 
 // Points at 2 and 3; slots 3 and 4, list 2, 1. The next commit copies 3 over 1, behind 2.
 fn dead_in_the_middle() {
     let w = World::new(4, u64::MAX, &[1, 2]);
-    w.registry.lock().points.extend([2, 3]);
-    w.latest.store(3, Release);
+    w.hold(&[2, 3]);
     let reader = |w: &World| {
         assert_eq!(w.at(0, 3), 3, "list order was believed");
         assert_eq!(w.at(0, 2), 2);
@@ -521,11 +548,8 @@ fn dead_in_the_middle_without_tag_breaks() {
 // ---- the restarted read: registered, N = last; a cut above N needs no second cut (P5)
 
 fn register_restarted(w: &World) -> u64 {
-    let mut r = w.registry.lock();
-    r.restarted = true;
-    w.latest.store(u64::MAX, Release);
-    drop(r);
-    w.last.fetch_add(0, AcqRel) // under the append lock
+    std::mem::forget(w.points.register_restarted());
+    *w.last.lock()
 }
 
 fn restarted(skip_above_n: bool, commits: usize, registered_before: bool) {

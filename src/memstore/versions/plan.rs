@@ -8,8 +8,10 @@
 //! that was begun at an older cut and misses something that was overwritten also sees what the decision was made from (`applied`, `stable`, D,
 //! by the release that invalidates the cell), so its second cut is at least C and it starts again.
 //!
-//! *Dead* is a copy in the list that C does not need and no registered point needs, judged while the registry of read points is held; a
-//! registered restarted read may need everything. The bounds (points below C, then C) split the numbers into intervals:
+//! *Dead* is a copy in the list that C does not need and no registered point needs, judged by the points as they are shown (`mvcc/shown.rs`: without
+//! a lock); a registered restarted read may need everything. A point that is not shown yet has a number that is not below the newest version's:
+//! it is shown before the append lock is released under which its number was read, and the newest version got its own under that lock.
+//! The bounds (points below C, then C) split the numbers into intervals:
 //! - families with one version: within an interval only the last increment is needed, since an increment's timestamp is above that of every
 //!   live cell, so that with one version kept it takes the place of all older ones, deleted or not;
 //! - with n versions, or kept deleted cells: a bound needs the best n by (timestamp, number) among the numbers up to it. If any cell of an
@@ -82,7 +84,7 @@ impl Keep {
     }
 }
 
-/// What is called with the sorted read points and "a restarted read is registered", while the registry is held.
+/// What is called with the sorted read points and "a restarted read is registered", as they were at one instant.
 pub type PointsUser<'a> = &'a mut dyn FnMut(&[u64], bool);
 
 /// Families that keep more versions are not trimmed in memory: looking for a dead cell would walk all of them on each increment.
@@ -205,8 +207,8 @@ impl Chunk<'_> {
     /// `kept` versions: the worst of an interval, if `kept` better ones have numbers up to the interval's bound.
     fn dead_of_many(&self, head: Head<'_>, slots: [Key; 2], kept: u32) -> Option<NonNull<CopyCell>> {
         let mut worst: [Option<(Key, NonNull<CopyCell>)>; INTERVALS] = [None; INTERVALS];
-        // Increments of each interval seen so far: once they are more than `kept`, the worst of them is dead, and a list that grew long while
-        // the registry was held is not walked to its end.
+        // Increments of each interval seen so far: once they are more than `kept`, the worst of them is dead, and a list that grew long under a
+        // restarted read is not walked to its end.
         let mut seen = [0u32; INTERVALS];
         for (_, seq) in slots {
             if let Some(i) = self.interval(seq) {

@@ -1,7 +1,7 @@
 use super::*;
 use CellType::{Delete, DeleteFamily, DeleteVersion, Put};
 
-fn live(cells: &[(u64, u64, CellType)], max_versions: usize) -> Vec<u64> {
+fn live(cells: &[(u64, u64, CellType)], max_versions: u32) -> Vec<u64> {
     let mut v = cells.iter().map(|&(seq, ts, kind)| Version { seq, ts, kind, value: () }).collect();
     replay(&mut v, &Rules::versions(max_versions), &ALWAYS);
     v.iter().map(|v| v.seq).collect()

@@ -17,7 +17,7 @@ fn fill(log: &Log) -> (i64, crate::Error) {
         loop {
             match log.append(&mut buffer) {
                 Ok(_) => break,
-                Err(Refused::NoRoom { needed }) => match log.wait_for_log_space(needed, &mut soon(), &|| false) {
+                Err(Refused::NoRoom { needed }) => match log.wait_for_log_space(needed, &mut soon(), &|| false, true) {
                     Ok(()) => {}
                     Err(e) => return (i, e),
                 },
@@ -120,10 +120,12 @@ fn a_full_disk_refuses_at_once_and_recovers_when_space_returns() {
             big(&mut buffer, 2000);
             match log.append(&mut buffer) {
                 Ok(_) => {}
-                Err(Refused::NoRoom { needed }) => match log.wait_for_log_space(needed, &mut Timeout::from_micros(60_000_000), &|| false) {
-                    Ok(()) => {}
-                    Err(e) => break e,
-                },
+                Err(Refused::NoRoom { needed }) => {
+                    match log.wait_for_log_space(needed, &mut Timeout::from_micros(60_000_000), &|| false, true) {
+                        Ok(()) => {}
+                        Err(e) => break e,
+                    }
+                }
                 Err(e) => panic!("{e:?}"),
             }
         };
@@ -286,14 +288,15 @@ fn a_closing_region_ends_the_wait() {
     fill(&log);
     let closing = crate::sync::AtomicBool::new(false);
     std::thread::scope(|s| {
-        let waiter = s.spawn(|| log.wait_for_log_space(60_000, &mut Timeout::forever(), &|| closing.load(Ordering::Acquire)).unwrap_err());
+        let waiter =
+            s.spawn(|| log.wait_for_log_space(60_000, &mut Timeout::forever(), &|| closing.load(Ordering::Acquire), true).unwrap_err());
         closing.store(true, Ordering::Release);
         log.wake_waiters();
         let e = waiter.join().unwrap();
         assert!(e.kind() == ErrorKind::Closed && e.is_retryable(), "{e}");
     });
     rig.health.poison("for the test");
-    let e = log.wait_for_log_space(60_000, &mut Timeout::forever(), &|| false).unwrap_err();
+    let e = log.wait_for_log_space(60_000, &mut Timeout::forever(), &|| false, true).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Poisoned);
 }
 

@@ -1,0 +1,68 @@
+//! Pieces of an arena that came back unused: those of a commit that was refused after it had taken its memory.
+//!
+//! Must not: be asked where nothing ever came back (the arena looks at a word first).
+//!
+//! A list sorted by address; neighbours become one piece, so that what a refused commit gives back is there as a whole for its next try.
+//! Threads: under a lock of the arena, a leaf that is held for one walk of the list.
+#![forbid(unsafe_code)]
+
+use super::chunk::ALIGN_BYTES;
+use std::ptr::{self, NonNull};
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Pieces {
+    /// Address and bytes.
+    list: Vec<(usize, usize)>,
+}
+
+impl Pieces {
+    /// Takes a piece in. `starts_a_chunk`: what lies before the address is another chunk's, and never one piece with it.
+    pub(super) fn put(&mut self, at: NonNull<u8>, bytes: usize, starts_a_chunk: impl Fn(usize) -> bool) {
+        let at = at.as_ptr().expose_provenance();
+        let i = self.list.partition_point(|p| p.0 < at);
+        let joins = |left: Option<&(usize, usize)>, right: usize| left.is_some_and(|l| l.0 + l.1 == right) && !starts_a_chunk(right);
+        let before = i.checked_sub(1).filter(|b| joins(self.list.get(*b), at));
+        let behind = self.list.get(i).map(|p| p.0).filter(|next| joins(Some(&(at, bytes)), *next));
+        let more = if behind.is_some() { self.list.remove(i).1 } else { 0 };
+        match before.and_then(|b| self.list.get_mut(b)) {
+            Some(piece) => piece.1 += bytes + more,
+            None => self.list.insert(i, (at, bytes + more)),
+        }
+    }
+
+    /// `bytes` aligned to `align` out of the first piece that has them.
+    pub(super) fn take(&mut self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
+        let fits = |&(at, has): &(usize, usize)| {
+            let from = at.next_multiple_of(align);
+            (from + bytes <= at + has).then_some(from)
+        };
+        let (i, from) = self.list.iter().enumerate().find_map(|(i, p)| Some((i, fits(p)?)))?;
+        let (at, has) = self.list.remove(i);
+        let rest = at + has - (from + bytes);
+        if rest > 0 {
+            self.list.insert(i, (from + bytes, rest));
+        }
+        if from > at {
+            self.list.insert(i, (at, from - at));
+        }
+        NonNull::new(ptr::with_exposed_provenance_mut(from))
+    }
+
+    /// Bytes of the largest piece.
+    pub(super) fn largest(&self) -> usize {
+        self.list.iter().map(|p| p.1).max().unwrap_or(0)
+    }
+    /// Bytes of all.
+    pub(super) fn bytes(&self) -> usize {
+        self.list.iter().map(|p| p.1).sum()
+    }
+}
+
+/// What an allocation of `bytes` takes.
+pub(super) fn rounded(bytes: usize) -> Option<usize> {
+    bytes.max(1).checked_next_multiple_of(ALIGN_BYTES)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;
