@@ -9,8 +9,8 @@
  *  2. Errors. The last parameter may be NULL, or points to a region_error_t of the caller: nothing to free. Set its struct_size once. It is written only
  *     when the call does not return 0 (above 0: status and op_index only), and one struct serves any number of calls, one after another.
  *  3. Repeating. With REGION_ERR_RETRYABLE in err->flags the same call may be made again and cannot count twice.
- *  4. Unknown outcome. REGION_E_OUTCOME_UNKNOWN: the change is in the log and may or may not survive. Never repeat it without a nonce;
- *     region_wait_durable(r, err->commit_seq, ...) goes on waiting.
+ *  4. Unknown outcome. REGION_E_OUTCOME_UNKNOWN: the change is in the log and may or may not survive. Never repeat it without a nonce
+ *     (region_write_options_t.nonce); region_wait_durable(r, err->commit_seq, ...) goes on waiting.
  *  5. Bytes are pointer and length, within structs a region_slice_t. NULL is fine where the length is 0. Keys and values may hold any bytes.
  *  6. Sized structs begin with struct_size = sizeof; arrays come with the size of their elements. Zeros mean the default, so begin with a zeroed struct
  *     (struct region_options_t o = {0}; o.struct_size = sizeof o). A shorter struct is an older caller's, a longer one must have a zero tail. Unknown bits, unknown
@@ -187,7 +187,7 @@ enum {
 enum {
   /** Already as durable as asked: nothing to wait for (also: nothing was written). */
   REGION_COMMIT_DURABLE = 1,
-  /** Answered from the nonce's first run. */
+  /** Nothing new was written: what the call did was answered from the nonce's first run. */
   REGION_COMMIT_DUPLICATE = 2
 };
 
@@ -696,9 +696,19 @@ typedef struct region_write_options_t {
   uint64_t timeout_us;
   /** 0 = the region's clock; at most 2^62. */
   uint64_t timestamp;
-  /** Whose nonces these are. */
+  /** Whose nonces these are: of one group they must differ from call to call. 0 unless there is a nonce. */
   uint64_t nonce_group;
-  /** Makes a repeated call count once; 0 = none. */
+  /**
+   * Makes a repeated call count once; 0 = none. The same call (same operations, same flags) with the same nonce may be made
+   * again after any error, by any thread, also after the region was closed or killed and opened again: what was applied is
+   * answered as the first time (REGION_COMMIT_DUPLICATE, REGION_RESULT_DUPLICATE; value, seq and timestamp of the first time),
+   * the rest is run. What changed nothing (a bound, a check, an error, delta 0 on an existing counter) is run again. The
+   * identity of a group of operations is its row, nonce_group, nonce, and how many groups of the row stand before it in the
+   * call. Remembered for nonce_window_s seconds (config, 600), in memory and in the log; while nonce_bytes_max (config, 64 MiB,
+   * some 170 bytes for a group) is full of them, calls with a nonce wait, then REGION_E_BUSY. REGION_E_INVALID: with
+   * REGION_DUR_SKIP_WAL; a nonce that another call used, where that shows (another number of operations in a group, another set of
+   * groups of an atomic call). With a nonce REGION_E_OUTCOME_UNKNOWN and REGION_E_PARTIAL have REGION_ERR_RETRYABLE.
+   */
   uint64_t nonce;
   /** Least result, with REGION_W_BOUNDED. */
   int64_t min_value;

@@ -25,6 +25,7 @@ pub mod memstore;
 pub mod merge;
 #[expect(unsafe_code, reason = "pointers freed after a grace period")]
 pub mod mvcc;
+pub mod nonce;
 pub mod rowlock;
 pub mod sequencer;
 pub mod wal;

@@ -167,6 +167,8 @@ pub struct Settings {
     pub allow_network_fs: bool,
     /// Seconds for which a nonce is remembered.
     pub nonce_window_s: u64,
+    /// Bytes of remembered nonces.
+    pub nonce_bytes_max: u64,
     /// Milliseconds that a row's ticks may run ahead of the clock.
     pub tick_lead_max_ms: u64,
     /// For tests: seal the active segment after every so many commits; 0 = never.
@@ -197,6 +199,7 @@ impl Default for Settings {
             recovery_power_cut: false,
             allow_network_fs: false,
             nonce_window_s: 0,
+            nonce_bytes_max: 0,
             tick_lead_max_ms: 0,
             seal_every_commits: 0,
         };
@@ -305,9 +308,9 @@ pub struct WriteOptions {
     pub timeout_us: Option<u64>,
     /// Timestamp of the cells; 0 = the region's clock; at most [`crate::ids::TIMESTAMP_MAX`].
     pub timestamp: u64,
-    /// Whose nonces these are.
+    /// Whose nonces these are; 0 unless there is one.
     pub nonce_group: u64,
-    /// Makes a repeated call count once; 0 = none.
+    /// Makes a repeated call count once; 0 = none. What holds is told at the C struct's field of this name.
     pub nonce: u64,
     /// Least result, with `BOUNDED`.
     pub min_value: i64,

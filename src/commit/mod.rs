@@ -6,7 +6,7 @@
 //!
 //! Order (numbers as in docs/commit-path.md):
 //!   4 tick and level · 5 memory, empty index entries, encode · 6 committing, room · 7 number and record · 8 apply · 9 mark
-//! The caller frees the slot and unlocks the rows (10) right after, then waits for durability if the level asks for it (11).
+//! The caller of a call with a nonce reserved its entries before and fills them now; then it frees the slot and unlocks the rows (10), then waits for durability if the level asks for it (11).
 //!
 //! Invariants: nothing of a commit leaves its row locks before its record is whole in the log (I2). From the append to the mark a commit waits
 //! for nothing, takes no memory, no lock, no latch, and calls nobody (I4). The newest complete version of
@@ -61,6 +61,8 @@ pub enum Refusal {
     Memory(usize),
     /// The log has no prepared room for a record of this many bytes.
     LogSpace(u32),
+    /// The table of nonces is full; the call needs this many bytes of it.
+    Nonces(u64),
     /// Not worth trying again.
     Fatal(Error),
 }
@@ -77,13 +79,13 @@ pub fn commit<'v>(
     view: &'v View,
     rows: &mut [RowChange<'_, 'v>],
     cells: &mut [CellChange<'_, 'v>],
-    terms: Terms,
+    terms: Terms<'_>,
 ) -> std::result::Result<Committed, Refusal> {
     let Some(log) = &state.log else {
         return Err(Refusal::Fatal(Error::new(ErrorKind::ReadOnly, "the region is open read-only")));
     };
     // 4. Tick and level. A commit on top of a row's waiting FSYNC commit takes that level: it could not be shown before it.
-    let Terms { durability: asked, tick, thread } = terms;
+    let Terms { durability: asked, tick, thread, nonces } = terms;
     let tick = match tick {
         Some(tick) => tick,
         None => draw_tick(state, locks)?,
@@ -93,7 +95,7 @@ pub fn commit<'v>(
 
     // 5. Timestamps, record, memory: all that can be refused, before the number is taken.
     let segment: &'v Segment = &view.active;
-    encode(record, segment, rows, cells, tick, if fsync { Level::Fsync } else { Level::Sync });
+    encode(record, segment, rows, cells, tick, if fsync { Level::Fsync } else { Level::Sync }, nonces);
     if record.len() > state.record_bytes_max {
         return Err(Refusal::Fatal(Error::new(
             ErrorKind::TooLarge,
@@ -193,6 +195,7 @@ fn encode(
     cells: &mut [CellChange<'_, '_>],
     tick: Tick,
     level: Level,
+    nonces: &[u8],
 ) {
     record.begin(RecordKind::Commit, level, segment.generation(), tick);
     for row in rows {
@@ -206,6 +209,9 @@ fn encode(
                 Write::Nothing => {}
             }
         }
+    }
+    if !nonces.is_empty() {
+        record.nonces(nonces);
     }
     record.finish();
 }

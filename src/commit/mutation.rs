@@ -127,13 +127,15 @@ pub(super) enum Ready {
 
 /// How a commit is made.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms {
+pub struct Terms<'t> {
     /// The level asked for.
     pub durability: Durability,
     /// The tick, if it was drawn already under the same row locks.
     pub tick: Option<Tick>,
     /// The caller's thread, which spreads memory.
     pub thread: usize,
+    /// What the record says of the call's nonce; empty: it has none.
+    pub nonces: &'t [u8],
 }
 
 impl<'a, 'v> CellChange<'a, 'v> {

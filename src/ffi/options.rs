@@ -46,7 +46,7 @@ pub enum region_write_flags {
 pub enum region_commit_flags {
     /// Already as durable as asked: nothing to wait for (also: nothing was written).
     REGION_COMMIT_DURABLE = 1,
-    /// Answered from the nonce's first run.
+    /// Nothing new was written: what the call did was answered from the nonce's first run.
     REGION_COMMIT_DUPLICATE = 2,
 }
 
@@ -80,9 +80,17 @@ pub struct region_write_options_t {
     pub timeout_us: u64,
     /// 0 = the region's clock; at most 2^62.
     pub timestamp: u64,
-    /// Whose nonces these are.
+    /// Whose nonces these are: of one group they must differ from call to call. 0 unless there is a nonce.
     pub nonce_group: u64,
-    /// Makes a repeated call count once; 0 = none.
+    /// Makes a repeated call count once; 0 = none. The same call (same operations, same flags) with the same nonce may be made
+    /// again after any error, by any thread, also after the region was closed or killed and opened again: what was applied is
+    /// answered as the first time (REGION_COMMIT_DUPLICATE, REGION_RESULT_DUPLICATE; value, seq and timestamp of the first time),
+    /// the rest is run. What changed nothing (a bound, a check, an error, delta 0 on an existing counter) is run again. The
+    /// identity of a group of operations is its row, nonce_group, nonce, and how many groups of the row stand before it in the
+    /// call. Remembered for nonce_window_s seconds (config, 600), in memory and in the log; while nonce_bytes_max (config, 64 MiB,
+    /// some 170 bytes for a group) is full of them, calls with a nonce wait, then REGION_E_BUSY. REGION_E_INVALID: with
+    /// REGION_DUR_SKIP_WAL; a nonce that another call used, where that shows (another number of operations in a group, another set of
+    /// groups of an atomic call). With a nonce REGION_E_OUTCOME_UNKNOWN and REGION_E_PARTIAL have REGION_ERR_RETRYABLE.
     pub nonce: u64,
     /// Least result, with REGION_W_BOUNDED.
     pub min_value: i64,

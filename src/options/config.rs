@@ -161,6 +161,14 @@ pub const KNOBS: &[Knob] = &[
         set: |s, v| s.allow_network_fs = v == 1,
     },
     number!(nonce_window_s, Number, 600, 1, 7 * 86_400, "seconds for which a nonce is remembered"),
+    number!(
+        nonce_bytes_max,
+        Bytes,
+        64 * MIB,
+        4 * KIB,
+        64 * TIB,
+        "bytes of remembered nonces, about 170 each; calls with one wait when full"
+    ),
     number!(tick_lead_max_ms, Number, 1_000, 1, 86_400_000, "milliseconds that a row's ticks may run ahead of a clock that moves"),
     number!(
         seal_every_commits,

@@ -26,8 +26,8 @@ pub struct WriteTerms {
 
 impl WriteTerms {
     /// What a commit has to know of them.
-    pub fn commit(&self, thread: usize) -> Terms {
-        Terms { durability: self.durability, tick: None, thread }
+    pub fn commit(&self, thread: usize) -> Terms<'static> {
+        Terms { durability: self.durability, tick: None, thread, nonces: &[] }
     }
 }
 
@@ -42,7 +42,7 @@ impl Inner {
         self.state.health.check()?;
         let durability = o.durability.unwrap_or(self.durability);
         if u64::from(o.flags) | o.timestamp | o.nonce | o.nonce_group != 0 {
-            check_options(kind, o)?;
+            check_options(kind, o, durability)?;
         }
         let timeout = Timeout::from_micros(o.timeout_us.unwrap_or(self.write_timeout_us));
         Ok((call, WriteTerms { durability, timeout, flags: o.flags, timestamp: o.timestamp }))
@@ -89,6 +89,7 @@ impl Inner {
             Refusal::Fatal(e) => return Err(e),
             Refusal::Tick(tick) => return self.wait_for_next_tick(tick, timeout),
             Refusal::Memory(bytes) => self.wait_for_memory(bytes, timeout),
+            Refusal::Nonces(bytes) => self.wait_for_nonces(bytes, timeout),
             Refusal::LogSpace(needed) => match &self.state.log {
                 Some(log) => log.wait_for_log_space(needed, timeout, &|| self.lifecycle.is_closing(), FREES_LOG),
                 None => Ok(()),
@@ -143,10 +144,8 @@ impl Inner {
 const FREES_LOG: bool = false;
 
 #[cold]
-fn check_options(kind: CallKind, o: &WriteOptions) -> Result<()> {
-    if o.nonce != 0 || o.nonce_group != 0 {
-        return fail!(Unsupported, "nonces are not offered by this version; leave nonce and nonce_group 0");
-    }
+fn check_options(kind: CallKind, o: &WriteOptions, durability: Durability) -> Result<()> {
+    super::once::check(o, durability)?;
     check_timestamp(o.timestamp)?;
     if o.timestamp != 0 && matches!(kind, CallKind::Increment) {
         return fail!(Invalid, "an increment gets a timestamp above that of the value it adds to; leave timestamp 0");

@@ -2,7 +2,7 @@
 
 use super::Inner;
 use super::admission::WriteTerms;
-use super::face::{CommitInfo, Found, ValueSink};
+use super::face::{CommitInfo, Found, Mutation, Op, ValueSink};
 use super::increment::no_family;
 use super::mutate::VALUE_BYTES_MAX;
 use super::pinned::PinnedValue;
@@ -31,6 +31,12 @@ impl Inner {
         info: &mut CommitInfo,
         new_value: Option<&mut dyn ValueSink>,
     ) -> Result<Found> {
+        if o.nonce != 0 {
+            let m = Mutation { op: Op::Append, family, row, qual: qualifier, value: suffix, delta: 0, timestamp: 0 };
+            let (found, value) = self.append_once(m, o, info, new_value.is_some())?;
+            self.hand_out(value, new_value);
+            return Ok(found);
+        }
         with_scratch(|thread, scratch| {
             let (mut call, mut terms) = self.enter_write(CallKind::Write, thread, o)?;
             if terms.flags != 0 {
@@ -52,14 +58,17 @@ impl Inner {
             call.counts(1);
             drop(call);
             self.seal_if_due();
-            if let Some(sink) = new_value {
-                match sink.fits(value.len()) {
-                    Some(into) => into.copy_from_slice(&value),
-                    None => sink.pin(Box::new(PinnedValue::new(Arc::clone(self), value.into_boxed_slice()))),
-                }
-            }
+            self.hand_out(value, new_value);
             Ok(found)
         })
+    }
+
+    fn hand_out(self: &Arc<Self>, value: Vec<u8>, sink: Option<&mut dyn ValueSink>) {
+        let Some(sink) = sink else { return };
+        match sink.fits(value.len()) {
+            Some(into) => into.copy_from_slice(&value),
+            None => sink.pin(Box::new(PinnedValue::new(Arc::clone(self), value.into_boxed_slice()))),
+        }
     }
 
     #[allow(clippy::too_many_arguments)]

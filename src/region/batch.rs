@@ -12,6 +12,7 @@ use super::change::RowCells;
 use super::counter::Rules;
 use super::face::{BatchOutcome, CommitInfo, Mutation, Mutations, OpResult, OpStatus};
 use super::group::{Eval, Outcome};
+use super::once::{Appended, Once};
 use super::thread::with_scratch;
 use crate::commit::mutation::{CellChange, RowChange, Terms};
 use crate::commit::{Committed, Refusal, commit, wait_for_durable};
@@ -52,6 +53,7 @@ pub struct BatchScratch {
     locks: LockScratch,
     rows: Vec<RowChange<'static, 'static>>,
     cells: Vec<CellChange<'static, 'static>>,
+    once: Once,
 }
 
 /// An empty list in the memory of another: same element but for lifetimes, so the allocation fits.
@@ -62,8 +64,12 @@ fn recycle<A, B>(mut list: Vec<A>) -> Vec<B> {
 
 /// What a whole call has come to so far.
 #[derive(Default)]
-struct Tally {
-    applied: usize,
+pub(super) struct Tally {
+    pub applied: usize,
+    /// Of those, the ones that the nonce's first run did.
+    pub duplicates: usize,
+    /// A commit was made.
+    wrote: bool,
     not_applied: usize,
     /// The first element whose check or bound was not met.
     first_unmet: Option<usize>,
@@ -71,11 +77,11 @@ struct Tally {
     first_failure: Option<Error>,
     /// Checks that held and that did not, each counted once, however often its run was tried.
     checks: [u64; 2],
-    highest: Option<Committed>,
+    pub highest: Option<Committed>,
 }
 
 impl Tally {
-    fn fail(&mut self, index: usize, error: Error, count: usize) {
+    pub fn fail(&mut self, index: usize, error: Error, count: usize) {
         self.failed += count;
         if self.first_failure.as_ref().is_none_or(|f| (index as u64) < f.op_index()) {
             self.first_failure = Some(error.at_op(index as u64));
@@ -93,7 +99,7 @@ impl Tally {
 }
 
 /// What keeps an atomic call from being applied.
-enum Obstacle {
+pub(super) enum Obstacle {
     /// An element failed.
     Failed(usize, Error),
     /// A check or bound was not met.
@@ -118,6 +124,19 @@ impl Inner {
         info: &mut CommitInfo,
         results: Results<'_>,
     ) -> Result<BatchOutcome> {
+        self.batch_telling(kind, ops, o, info, results, &mut None)
+    }
+
+    /// The same; `appended`, if it is asked for, gets the value that the last operation, an append with a nonce, made.
+    pub(super) fn batch_telling(
+        &self,
+        kind: CallKind,
+        ops: &dyn Mutations,
+        o: &WriteOptions,
+        info: &mut CommitInfo,
+        results: Results<'_>,
+        appended: &mut Option<Appended>,
+    ) -> Result<BatchOutcome> {
         with_scratch(|thread, scratch| {
             let (mut call, mut terms) = self.enter_write(kind, thread, o)?;
             let rules = Rules::new(o.flags, o.min_value, o.max_value)?;
@@ -127,6 +146,7 @@ impl Inner {
             let mut tally = Tally::default();
             let atomic = terms.flags & WriteOptions::ATOMIC != 0;
             let (record, batch) = (&mut scratch.record, &mut scratch.batch);
+            batch.once.begin(o, appended.take());
             let mut at = 0;
             while at < ops.len() {
                 at = self.next_run(ops, at, atomic, batch, &mut tally, results);
@@ -135,9 +155,10 @@ impl Inner {
                 }
                 self.run(ops, atomic, &rules, &mut terms, batch, record, thread, info, &mut tally, results);
             }
-            let outcome = self.conclude(&mut tally, atomic, &mut terms, info);
+            *appended = batch.once.appended.take();
+            let outcome = self.conclude(&mut tally, atomic, &mut terms, info, o.nonce != 0);
             if outcome.is_ok() {
-                call.counts(tally.applied as u64);
+                call.counts((tally.applied - tally.duplicates) as u64);
             }
             self.lifecycle.calls.checked(thread, tally.checks);
             drop(call);
@@ -188,7 +209,7 @@ impl Inner {
             let full = batch.groups.len() == RUN_ROWS || bytes + size > self.run_bytes_max.min(RUN_BYTES);
             // A row that comes back ends the run: its second change is a commit of its own. With ATOMIC all changes of a row are one.
             if !atomic && !batch.groups.is_empty() && (full || is_seen(&mut batch.seen, hash)) {
-                return at;
+                break;
             }
             if batch.groups.is_empty() && !atomic {
                 is_seen(&mut batch.seen, hash);
@@ -196,6 +217,9 @@ impl Inner {
             bytes += size;
             batch.groups.push(Group { ops: at..end, hash, outcome: Outcome::Open, checks: [0; 2] });
             at = end;
+        }
+        if batch.once.nonce.is_some() {
+            batch.once.place(&self.state.nonces, ops, &batch.groups);
         }
         if atomic {
             gather_rows(ops, &mut batch.groups);
@@ -314,12 +338,25 @@ impl Inner {
         let mut rows: Vec<RowChange<'_, '_>> = recycle(std::mem::take(&mut batch.rows));
         let mut cells: Vec<CellChange<'_, '_>> = recycle(std::mem::take(&mut batch.cells));
         let groups = batch.groups.get_mut(range).unwrap_or_default();
+        let once = &mut batch.once;
+        let mut evaluated = Ok(None);
+        if let Some(nonce) = once.nonce {
+            evaluated = Ok(self.answer_duplicates(once, nonce, atomic, groups, &locks, terms, info, tally, results));
+        }
         let joined = Bump::new();
         let timestamp = terms.timestamp;
         let row = RowCells::new(&mut cells);
         let mut eval = Eval { inner: self, view, ops, rules, locks: &locks, row, joined: &joined, timestamp, tick: None };
-        let evaluated = evaluate(&mut eval, groups, atomic, &mut rows, tally, results);
-        let how = Terms { tick: eval.tick, ..terms.commit(thread) };
+        if matches!(evaluated, Ok(None)) {
+            evaluated = match once.nonce {
+                None => evaluate(&mut eval, groups, atomic, &mut rows, tally, results),
+                Some(_) => evaluate(&mut eval, groups, atomic, &mut rows, tally, &mut |i, r| {
+                    once.keep(i, r.value);
+                    results(i, r);
+                }),
+            };
+        }
+        let tick = eval.tick;
         let (obstacle, refusal) = match evaluated {
             Ok(obstacle) => (obstacle, None),
             Err(refusal) => (None, Some(refusal)),
@@ -327,10 +364,17 @@ impl Inner {
         let committed = if refusal.is_none() && (obstacle.is_some() || cells.is_empty()) {
             None
         } else {
-            let committed = match refusal {
+            let reserved = match refusal {
                 Some(refusal) => Err(refusal),
-                None => commit(state, record, &mut locks, &slot, view, &mut rows, &mut cells, how),
+                None => self.reserve(ops, once, groups, &rows, &cells, atomic),
             };
+            let committed = reserved.and_then(|reserved| {
+                let how = Terms { tick, nonces: &once.item, ..terms.commit(thread) };
+                let committed = commit(state, record, &mut locks, &slot, view, &mut rows, &mut cells, how)?;
+                // Before the slot is free and the rows are unlocked.
+                reserved.into_iter().for_each(|r| r.fill(committed.seq, committed.tick));
+                Ok(committed)
+            });
             if let Err(refusal) = committed {
                 // The next attempt may get fewer rows: what was computed for the others was not written, and must not count.
                 groups.iter_mut().filter(|g| !matches!(g.outcome, Outcome::Counted)).for_each(|g| g.outcome = Outcome::Open);
@@ -347,15 +391,16 @@ impl Inner {
         drop(slot);
         let pending = locks.fsync_pending();
         batch.locks = locks.into_scratch();
+        if batch.once.all_answered() {
+            return Ok(());
+        }
         let Some(committed) = committed else {
             self.wait_for_pending(pending, terms).map_err(Refusal::Fatal)?;
             report(&mut batch.groups, obstacle, ops.len(), tally, results);
             return Ok(());
         };
-        info.timestamp = committed.tick.0;
-        // The last run has the highest number, so its sync covers every earlier run; and it is waited for if any of them has to.
-        let waits_for_sync = committed.waits_for_sync || tally.highest.is_some_and(|h| h.waits_for_sync);
-        tally.highest = Some(Committed { waits_for_sync, ..committed });
+        tally.rests_on(committed, info);
+        tally.wrote = true;
         if committed.unlogged {
             self.note_unlogged(&committed);
         }
@@ -364,15 +409,27 @@ impl Inner {
     }
 
     /// The call's own result, after it has waited for the durability of all it did.
-    fn conclude(&self, tally: &mut Tally, atomic: bool, terms: &mut WriteTerms, info: &mut CommitInfo) -> Result<BatchOutcome> {
+    fn conclude(
+        &self,
+        tally: &mut Tally,
+        atomic: bool,
+        terms: &mut WriteTerms,
+        info: &mut CommitInfo,
+        has_nonce: bool,
+    ) -> Result<BatchOutcome> {
         if atomic && tally.failed > 0 {
             // Whatever was not said to have failed itself did not run.
             tally.applied = 0;
         }
+        if tally.duplicates > 0 && !tally.wrote {
+            info.flags |= CommitInfo::DUPLICATE;
+        }
         if let Some(highest) = tally.highest {
             info.seq = if highest.unlogged { 0 } else { highest.seq.0 };
             if highest.waits_for_sync {
-                wait_for_durable(&self.state, highest.seq, &mut terms.timeout)?;
+                // With a nonce it may be asked again: what was done answers, and goes on waiting.
+                let waited = wait_for_durable(&self.state, highest.seq, &mut terms.timeout);
+                waited.map_err(|e| if has_nonce { e.retryable(true) } else { e })?;
             }
             if highest.waits_for_sync || terms.durability != Durability::AsyncWal {
                 info.flags |= CommitInfo::DURABLE;
@@ -384,12 +441,12 @@ impl Inner {
             None => Ok(tally.first_unmet.map_or(BatchOutcome::Done, |first| BatchOutcome::NotApplied { first })),
             Some(e) if tally.applied == 0 => Err(e),
             Some(e) => {
-                // The call as a whole may not be repeated: what was applied would count twice.
+                // Without a nonce the call as a whole may not be repeated: what was applied would count twice.
                 Ok(BatchOutcome::Partial {
                     first: e.op_index() as usize,
                     applied: tally.applied,
                     failed: tally.failed,
-                    error: e.retryable(false),
+                    error: e.retryable(has_nonce),
                 })
             }
         }

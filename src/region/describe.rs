@@ -97,6 +97,8 @@ impl Inner {
             "end_row": self.end_row.escape_ascii().to_string(),
             "families": families,
             "settings": settings,
+            "nonce_entries": self.state.nonces.len(),
+            "nonce_bytes": self.state.nonces.bytes(),
             "wal_io": if self.state.log.as_ref().is_some_and(|l| l.stats().mapped) { "mapped" } else { "write" },
         });
         Ok(text.to_string())

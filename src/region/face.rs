@@ -56,7 +56,7 @@ pub struct CommitInfo {
 impl CommitInfo {
     /// Already as durable as asked.
     pub const DURABLE: u32 = 1 << 0;
-    /// Answered from the nonce's first run.
+    /// Nothing new was written: what the call did was answered from the nonce's first run.
     pub const DUPLICATE: u32 = 1 << 1;
 }
 

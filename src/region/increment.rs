@@ -48,6 +48,9 @@ impl Inner {
         o: &WriteOptions,
         info: &mut CommitInfo,
     ) -> Result<Counted> {
+        if o.nonce != 0 {
+            return self.increment_once(row, family, qualifier, delta, o, info);
+        }
         with_scratch(|thread, scratch| {
             let (mut call, mut terms) = self.enter_write(CallKind::Increment, thread, o)?;
             self.check_row(row)?;

@@ -1,7 +1,7 @@
 //! The verbs, and the life of a region. Delegates: reading is done in `read`, committing in `commit`.
 //!
 //! - life: `open`, `place`, `recover`, `close`, `lifecycle`, `background` (seal), `family`, `describe`
-//! - writes: `admission` → `increment` | `mutate` | `append` | `batch` (`group`, `change`, `check`, `counter`)
+//! - writes: `admission` → `increment` | `mutate` | `append` | `batch` (`group`, `change`, `check`, `counter`; `once` where the call has a nonce)
 //! - reads: `reads` (gets, counters), `rows` (whole rows), `pinned`, `snapshot`, `scanner` (`scan_spec`, `ahead`)
 //!
 //! Threads: every verb may be called from any number of threads; a scanner by one at a time.
@@ -23,6 +23,7 @@ mod group;
 mod increment;
 mod lifecycle;
 mod mutate;
+mod once;
 mod open;
 mod pinned;
 mod place;
@@ -52,6 +53,7 @@ use crate::store::view::View;
 use crate::store::{FamilyInfo, Manifest};
 use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering};
 use lifecycle::Lifecycle;
+use once::NonceTime;
 use std::path::{Path, PathBuf};
 
 /// An open region. Clones name the same one.
@@ -78,6 +80,7 @@ pub(crate) struct Inner {
     // Shared by commits and reads.
     pub state: State,
     pub lifecycle: Lifecycle,
+    pub nonce_time: NonceTime,
     /// Commits since the last seal, counted only if the option asks for seals.
     pub commits_since_seal: AtomicU64,
     pub seals: AtomicU64,

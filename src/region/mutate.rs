@@ -18,20 +18,34 @@ use crate::stats::CallKind;
 /// Longest value, HBase's default limit of a cell.
 pub const VALUE_BYTES_MAX: usize = 10 << 20;
 
+/// Flags of increments are refused.
+pub(super) fn check_flags(flags: u32) -> Result<()> {
+    match flags & !WriteOptions::ATOMIC {
+        0 => Ok(()),
+        other => fail!(Invalid, "flags {other:#x} are for increments"),
+    }
+}
+
 impl Inner {
     /// Stores `value`.
     pub fn put(&self, row: &[u8], family: u32, qualifier: &[u8], value: &[u8], o: &WriteOptions, info: &mut CommitInfo) -> Result<()> {
+        if o.nonce != 0 {
+            return self.write_once(Mutation { op: Op::Put, family, row, qual: qualifier, value, delta: 0, timestamp: 0 }, o, info);
+        }
         self.check_value(value)?;
         self.write_one(row, family, qualifier, Write::Put { value, stamp: Stamp::of(o.timestamp) }, o, info)
     }
     /// Deletes what `op` says. `family` and `qualifier` are looked at as far as `op` has them.
     pub fn delete(&self, row: &[u8], family: u32, qualifier: &[u8], op: Op, o: &WriteOptions, info: &mut CommitInfo) -> Result<()> {
+        let delete = Mutation { op, family, row, qual: qualifier, value: b"", delta: 0, timestamp: 0 };
+        if o.nonce != 0 {
+            return self.write_once(delete, o, info);
+        }
         if op == Op::Delete {
             let marker = Write::Marker { kind: CellType::Delete, stamp: Stamp::of(o.timestamp) };
             return self.write_one(row, family, qualifier, marker, o, info);
         }
-        let delete = OneDelete(Mutation { op, family, row, qual: qualifier, value: b"", delta: 0, timestamp: 0 });
-        match self.batch(CallKind::Write, &delete, o, info, &mut |_, _| {})? {
+        match self.batch(CallKind::Write, &OneDelete(delete), o, info, &mut |_, _| {})? {
             BatchOutcome::Partial { error, .. } => Err(error),
             BatchOutcome::Done | BatchOutcome::NotApplied { .. } => Ok(()),
         }
@@ -55,9 +69,7 @@ impl Inner {
     ) -> Result<()> {
         with_scratch(|thread, scratch| {
             let (mut call, mut terms) = self.enter_write(CallKind::Write, thread, o)?;
-            if terms.flags & !WriteOptions::ATOMIC != 0 {
-                return fail!(Invalid, "flags {:#x} are for increments", terms.flags & !WriteOptions::ATOMIC);
-            }
+            check_flags(terms.flags)?;
             self.check_row(row)?;
             self.check_qualifier(qualifier)?;
             let hash = self.state.hash(row);

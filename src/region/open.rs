@@ -5,6 +5,7 @@
 
 use super::face::{Phase, Progress};
 use super::lifecycle::Lifecycle;
+use super::once::{self, NonceTime};
 use super::place::{self, io_at, lock_directory, make_directory, no_region};
 use super::recover::{Replay, Replayed};
 use super::{Inner, family};
@@ -17,6 +18,7 @@ use crate::ids::{Generation, RowHasher, Tick};
 use crate::memstore::{NoMemory, Segment};
 use crate::mslab::{ChunkPool, MemoryBudget};
 use crate::mvcc::{CommitSlots, Published, ReadPoints};
+use crate::nonce::NonceTable;
 use crate::options::{CLOCK_UNIT_DEFAULT, DURABILITY_DEFAULT, Durability, RegionOptions, Settings, Stored, TickPolicy};
 use crate::rowlock::RowLockTable;
 use crate::sequencer::RowCommitSequencer;
@@ -75,7 +77,11 @@ pub fn open_with(
     let log_options = log_options(path, &settings, &manifest);
     let segment = Segment::new(Generation(0), &pool, &budget, 0, hash_key).map_err(|NoMemory| too_small(&settings))?;
     let replay = Replay { segment: &segment, families: &manifest.families, budget: &budget, hasher: &hasher, done: Replayed::default() };
-    let (recovered, replayed) = replay_log(&*env, &log_options, &manifest, replay, read_only, progress)?;
+    let clock = other_clock.unwrap_or_else(|| RegionClock::System(SystemClock::new(manifest.clock_unit)));
+    let nonce_time = NonceTime::new(&clock);
+    let nonces = NonceTable::new(manifest.nonce_key, nonce_time.ticks(settings.nonce_window_s), settings.nonce_bytes_max);
+    let remembered = (!read_only).then(|| (&nonces, nonce_time.now(&clock)));
+    let (recovered, replayed) = replay_log(&*env, &log_options, &manifest, replay, remembered, progress)?;
     let active = with_next_generation(segment, &recovered, &manifest);
 
     let health = Arc::new(Health::new());
@@ -97,13 +103,13 @@ pub fn open_with(
     let report = report(&recovered, &replayed, read_only, lock.is_none());
     let (show, commits) = (path.display(), replayed.commits);
     log::info!(target: "region", "opened {show}: {commits} commits replayed, {} torn tails cut", recovered.report.cut_tails);
-    let clock = other_clock.unwrap_or_else(|| RegionClock::System(SystemClock::new(manifest.clock_unit)));
     let state = State {
         health,
         locks,
         sequencer: RowCommitSequencer::new(clock, settings.tick_policy.unwrap_or_default(), settings.tick_lead_max_ms * 1_000_000),
         view: Published::new(&slots, Box::new(view)),
         slots,
+        nonces,
         points: ReadPoints::new(),
         log,
         log_is_short: AtomicBool::new(false),
@@ -129,6 +135,7 @@ pub fn open_with(
         report,
         state,
         lifecycle: Lifecycle::default(),
+        nonce_time,
         commits_since_seal: AtomicU64::new(0),
         seals: AtomicU64::new(0),
         unlogged_bytes: AtomicU64::new(0),
@@ -158,13 +165,13 @@ fn log_options(path: &Path, settings: &Settings, manifest: &Manifest) -> LogOpti
     }
 }
 
-/// The log, into one segment that nobody else sees yet.
+/// The log, into one segment that nobody else sees yet, and what calls with a nonce did; without a place for that, read-only.
 fn replay_log(
     env: &dyn Env,
     log_options: &LogOptions,
     manifest: &Manifest,
     mut replay: Replay<'_>,
-    read_only: bool,
+    remembered: Option<(&NonceTable, Tick)>,
     mut progress: Option<&mut dyn FnMut(Progress) -> bool>,
 ) -> Result<(Recovered, Replayed)> {
     let flushed = manifest.flushed_generation;
@@ -172,8 +179,13 @@ fn replay_log(
         env,
         log_options,
         Known { first_segment: manifest.first_segment, synced: manifest.synced },
-        read_only,
-        &mut |record| if record.generation.0 > flushed { replay.apply(record) } else { Ok(()) },
+        remembered.is_none(),
+        &mut |record| {
+            if let Some((nonces, now)) = remembered {
+                once::restore(nonces, record, now)?;
+            }
+            if record.generation.0 > flushed { replay.apply(record) } else { Ok(()) }
+        },
         &mut |done, total| progress.as_mut().is_some_and(|p| p(Progress { phase: Phase::Recovery, done, total })),
     )?;
     Ok((recovered, replay.done))

@@ -6,6 +6,7 @@ use crate::ids::{RowHash, RowHasher};
 use crate::merge::visibility::Rules;
 use crate::mslab::{ChunkPool, MemoryBudget};
 use crate::mvcc::{CommitSlots, Published, ReadPoints};
+use crate::nonce::NonceTable;
 use crate::rowlock::RowLockTable;
 use crate::sequencer::RowCommitSequencer;
 use crate::store::family::FamilyInfo;
@@ -21,6 +22,8 @@ pub struct State {
     pub locks: RowLockTable,
     /// Ticks such that no row commits twice in one.
     pub sequencer: RowCommitSequencer<RegionClock>,
+    /// What calls with a nonce have done.
+    pub nonces: NonceTable,
     /// Who is in flight.
     pub slots: CommitSlots,
     /// Open snapshots and scans.

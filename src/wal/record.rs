@@ -13,7 +13,8 @@
 //! | 4 | cell, timestamp = the record's tick | u8 type, varint family, varint length, qualifier, varint length, value |
 //! | 5 | cell | u64 timestamp, then as 4 |
 //! | 6, 7 | kept for cells with tags | |
-//! | 32 … 63 | something a reader may step over if it does not know it (nonces will be 32) | varint length, bytes |
+//! | 32 | what a call with a nonce was answered, see `nonce/codec.rs` | varint length, bytes |
+//! | 33 … 63 | something a reader may step over if it does not know it | varint length, bytes |
 //!
 //! Varints are LEB128 of at most 32 bits. Any other byte is refused: a record is never half understood.
 
@@ -24,9 +25,10 @@ use crate::ids::{FamilyId, Generation, LogPosition, SequenceNumber, Tick};
 const ITEM_ROW: u8 = 1;
 const ITEM_COUNTER: u8 = 2;
 const ITEM_CELL: u8 = 4;
+const ITEM_NONCES: u8 = 32;
 /// Added to an item's byte when its timestamp is written out.
 const WITH_TIMESTAMP: u8 = 1;
-const SKIPPABLE: std::ops::RangeInclusive<u8> = 32..=63;
+const SKIPPABLE: std::ops::RangeInclusive<u8> = 33..=63;
 
 /// A record under construction: begin, then for each row its cells, then finish, then append it.
 pub struct RecordBuffer {
@@ -80,6 +82,12 @@ impl RecordBuffer {
         self.varint(family.0);
         self.sized(qualifier);
         self.sized(value);
+    }
+
+    /// What the call was answered, for its nonce.
+    pub fn nonces(&mut self, bytes: &[u8]) {
+        self.bytes.push(ITEM_NONCES);
+        self.sized(bytes);
     }
 
     /// Fills up and checksums the payload: the part of the checksum that does not need the append lock.
@@ -218,6 +226,18 @@ impl<'a> Record<'a> {
     pub fn rows(&self) -> Rows<'a> {
         Rows { items: Items { rest: self.payload, row: None, tick: self.tick.0 } }
     }
+
+    /// What calls with a nonce were answered.
+    pub fn nonces(&self) -> impl Iterator<Item = &'a [u8]> {
+        let mut items = Items { rest: self.payload, row: None, tick: self.tick.0 };
+        std::iter::from_fn(move || {
+            loop {
+                if let Item::Nonces(bytes) = items.step().ok()?? {
+                    return Some(bytes);
+                }
+            }
+        })
+    }
 }
 
 /// Iterator over the rows of a record.
@@ -266,7 +286,7 @@ impl<'a> Iterator for Cells<'a> {
             match self.items.step().ok()?? {
                 Item::Cell(cell) => return Some(cell),
                 Item::Row(_) if self.one_row => return None,
-                Item::Row(_) | Item::Other => {}
+                Item::Row(_) | Item::Nonces(_) | Item::Other => {}
             }
         }
     }
@@ -275,6 +295,7 @@ impl<'a> Iterator for Cells<'a> {
 enum Item<'a> {
     Row(&'a [u8]),
     Cell(RecordCell<'a>),
+    Nonces(&'a [u8]),
     Other,
 }
 
@@ -319,6 +340,7 @@ impl<'a> Items<'a> {
                 let row = self.row.ok_or("a cell without a row")?;
                 Ok(Some(Item::Cell(RecordCell { row, family, qualifier, kind, timestamp, value, counter: false })))
             }
+            ITEM_NONCES => Ok(Some(Item::Nonces(self.sized()?))),
             _ if SKIPPABLE.contains(&item) => {
                 self.sized()?;
                 Ok(Some(Item::Other))

@@ -4,6 +4,7 @@
 //! - `simulate`, `examine`: a crash at every call to the outside world and at every append, then recovery, another life, another crash
 //! - `damage`: bytes of the log changed
 //! - `failing`: syncs and writes that fail, hang or lose pages (reports of kind K4)
+//! - `repeated`: calls with nonces, made again after the crash
 //! - `levels`: what each level of durability does, full disks, a log without room (scenarios DUR)
 //! - `reopening`: recovery and what it must not do (reports of kind K5, scenarios REC)
 //! - `directory`: who may open what, on real files, and a full disk
@@ -14,5 +15,6 @@ mod examine;
 mod failing;
 mod levels;
 mod reopening;
+mod repeated;
 mod simulate;
 mod stage;

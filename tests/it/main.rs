@@ -11,6 +11,7 @@ mod crash;
 mod deletes;
 mod durable;
 mod header;
+mod nonces;
 mod reviewed;
 mod rig;
 mod rows;

@@ -85,6 +85,11 @@ impl Rig {
     pub fn over(&self, mem: MemEnv) -> Self {
         Self::start(mem, &self.config, self.clock.clone(), pool())
     }
+    /// Opened with this from the next time on.
+    pub fn with_config(mut self, config: &str) -> Self {
+        self.config = config.into();
+        self
+    }
     /// Makes the next sync of the log wait at the gate.
     pub fn pause_sync(&self) -> Gate {
         self.faults.pause(EnvOp::SyncData, WAL, 1)

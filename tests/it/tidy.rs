@@ -35,7 +35,7 @@ fn rank(room: &str) -> u32 {
         "ids" | "clock" | "health" | "sync" | "error" | "options" | "stats" | "hooks" | "lock_order" => 0,
         "cell" => 1,
         "env" | "mslab" => 2,
-        "rowlock" | "sequencer" | "mvcc" | "memstore" | "wal" | "merge" => 3,
+        "rowlock" | "sequencer" | "nonce" | "mvcc" | "memstore" | "wal" | "merge" => 3,
         "store" => 4,
         "read" | "commit" => 5,
         "region" => 6,

@@ -2,7 +2,7 @@
 
 use crate::common::rng::Rng;
 use crate::common::watch::{Watch, WatchEnv};
-use crate::plan::{BATCH, COUNTERS, GROUPS, Plan, Tear, batch_row, counter_row, options};
+use crate::plan::{BATCH, COUNTERS, FIRST_ONCE, GROUPS, ONCE, PACKED, Plan, Tear, Way, batch_row, counter_row, nonce, once_row, options};
 use crate::shared::{ENTRIES, Shared, UNEQUAL, phase};
 use region::env::fault::Op;
 use region::env::os::OsEnv;
@@ -86,7 +86,8 @@ pub fn run(args: &[String]) -> String {
         for thread in 0..plan.threads {
             let (region, shared, plan, failure) = (&region, &shared, &plan, &failure);
             s.spawn(move || {
-                let mut worker = Worker { region, shared, thread, next: 0, rng: Rng(plan.seed ^ (thread as u64) << 32) };
+                let rng = Rng(plan.seed ^ (thread as u64) << 32);
+                let mut worker = Worker { region, shared, seed: plan.seed, thread, next: 0, rng };
                 if let Err(e) = worker.run() {
                     failure.lock().unwrap().get_or_insert(format!("thread {thread}: {e}"));
                     shared.set_phase(phase::FAILED);
@@ -112,12 +113,13 @@ fn hook_context(dir: &Path) -> u64 {
 struct Worker<'a> {
     region: &'a Region,
     shared: &'a Shared,
+    seed: u64,
     thread: usize,
     next: usize,
     rng: Rng,
 }
 
-struct Rows(Vec<(Vec<u8>, i64)>);
+pub struct Rows(pub Vec<(Vec<u8>, i64)>);
 impl Increments for Rows {
     fn len(&self) -> usize {
         self.0.len()
@@ -128,14 +130,15 @@ impl Increments for Rows {
 }
 
 impl Worker<'_> {
-    /// A quarter of the threads each: FSYNC, atomic batches, single and packed increments at SYNC.
+    /// Some of the threads each: FSYNC, atomic batches, packed increments at SYNC, and calls with a nonce.
     fn run(&mut self) -> Result<(), String> {
-        while self.next + 8 <= ENTRIES {
-            match self.thread % 4 {
-                0 => self.single(Durability::FsyncWal)?,
-                1 => self.batch()?,
-                2 => self.single(Durability::SyncWal)?,
-                _ => self.packed()?,
+        while self.next + PACKED <= ENTRIES {
+            match Way::of(self.thread) {
+                Way::Single => self.single(Durability::FsyncWal)?,
+                Way::Batch => self.batch()?,
+                Way::Packed => self.packed()?,
+                Way::SingleOnce => self.once(1)?,
+                Way::PackedOnce => self.once(PACKED)?,
             }
         }
         Ok(())
@@ -165,10 +168,33 @@ impl Worker<'_> {
         self.next += 1;
         Ok(())
     }
+    /// With a nonce; now and then the same call is made again at once, and must be answered the same.
+    fn once(&mut self, n: usize) -> Result<(), String> {
+        let first = self.next;
+        let mut rows = Vec::new();
+        for i in 0..n {
+            let (counter, delta) = (FIRST_ONCE + self.rng.below(ONCE as u64) as usize, 1 + self.rng.below(3));
+            self.shared.attempt(self.thread, first + i, counter, delta);
+            rows.push((once_row(counter), delta as i64));
+        }
+        let durability = if self.rng.one_in(8) { Durability::FsyncWal } else { Durability::SyncWal };
+        let nonce = nonce(self.seed, self.thread, first);
+        let o = WriteOptions { durability: Some(durability), nonce, ..WriteOptions::DEFAULT };
+        let rows = Rows(rows);
+        let values = self.many(&rows, &o)?;
+        if self.rng.one_in(4) && self.many(&rows, &o)? != values {
+            return Err(format!("NON-01: nonce {nonce} was answered otherwise the second time"));
+        }
+        for (i, value) in values.into_iter().enumerate() {
+            self.shared.answer(self.thread, first + i, value);
+        }
+        self.next += n;
+        Ok(())
+    }
     fn packed(&mut self) -> Result<(), String> {
         let first = self.next;
         let mut rows = Vec::new();
-        for i in 0..8 {
+        for i in 0..PACKED {
             // A row may come twice.
             let (counter, delta) = (self.rng.below(COUNTERS as u64) as usize, 1 + self.rng.below(3));
             self.shared.attempt(self.thread, first + i, counter, delta);
@@ -178,7 +204,7 @@ impl Worker<'_> {
         for (i, value) in values.into_iter().enumerate() {
             self.shared.answer(self.thread, first + i, value);
         }
-        self.next += 8;
+        self.next += PACKED;
         Ok(())
     }
     fn many(&self, rows: &Rows, o: &WriteOptions) -> Result<Vec<u64>, String> {

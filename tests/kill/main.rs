@@ -5,6 +5,7 @@
 //!
 //! Per counter, of what this round's child attempted: start + acknowledged ≤ value ≤ start + attempted, every acknowledged value is the sum after one step of one
 //! serial order (P-C1: the intervals that the steps cover are disjoint and lie within the gap), and the counters of an atomic batch are equal (P-D2).
+//! Calls with a nonce are made again by the driver, whether they were answered or not: they are answered the same, and each counts exactly once (NON-01).
 //! Rounds draw the form of the log, seals, threads, and where to kill: any time, in the middle of an append (so that recovery has a tail to cut), within the open.
 //! Half of the checks are read-only opens, so that the next child finds the log as the kill left it and may be killed while it recovers.
 

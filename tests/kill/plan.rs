@@ -10,6 +10,47 @@ pub const GROUPS: usize = 16;
 /// Counters of a group.
 pub const BATCH: usize = 5;
 
+/// Counters that only calls with a nonce add to; they come behind the groups.
+pub const ONCE: usize = 16;
+/// The first of them.
+pub const FIRST_ONCE: usize = COUNTERS + GROUPS;
+/// All counters and groups.
+pub const ALL: usize = FIRST_ONCE + ONCE;
+/// Increments of one packed call.
+pub const PACKED: usize = 8;
+
+/// How a thread counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// One by one, FSYNC.
+    Single,
+    /// Atomic batches.
+    Batch,
+    /// Packed, SYNC.
+    Packed,
+    /// One by one, with a nonce.
+    SingleOnce,
+    /// Packed, with a nonce.
+    PackedOnce,
+}
+
+impl Way {
+    pub fn of(thread: usize) -> Self {
+        [Self::Single, Self::Batch, Self::SingleOnce, Self::Packed, Self::Single, Self::Batch, Self::SingleOnce, Self::PackedOnce]
+            [thread % 8]
+    }
+}
+
+/// The nonce of the call whose first entry is a thread's `i`-th in the round with this seed.
+pub fn nonce(seed: u64, thread: usize, i: usize) -> u64 {
+    (seed << 20 | (thread as u64) << 12 | i as u64) + 1
+}
+
+/// Row of a counter that only calls with a nonce add to.
+pub fn once_row(counter: usize) -> Vec<u8> {
+    format!("o{:03}", counter - FIRST_ONCE).into_bytes()
+}
+
 /// Row of a counter.
 pub fn counter_row(counter: usize) -> Vec<u8> {
     format!("c{counter:03}").into_bytes()
@@ -87,7 +128,7 @@ pub fn options(plan: &Plan) -> RegionOptions {
         families: vec![FamilySpec::named("cf")],
         wal_io: Some(plan.wal_io),
         sync_interval_ms: 20,
-        config: format!("wal_segment_bytes={},seal_every_commits={}", plan.segment_bytes, plan.seal_every),
+        config: format!("wal_segment_bytes={},seal_every_commits={},nonce_bytes_max=1g", plan.segment_bytes, plan.seal_every),
         ..RegionOptions::default()
     }
 }

@@ -40,6 +40,9 @@ pub struct Entry {
     pub delta: u64,
     /// The value answered.
     pub answer: u64,
+    /// Whose it is, and its place in the thread's list.
+    pub thread: usize,
+    pub index: usize,
 }
 
 /// The answer of a batch whose counters were not equal.
@@ -97,7 +100,7 @@ impl Shared {
                 if attempt == 0 {
                     break;
                 }
-                all.push(Entry { counter: (attempt >> 16 & 0xffff) as usize, delta: attempt & 0xffff, answer });
+                all.push(Entry { counter: (attempt >> 16 & 0xffff) as usize, delta: attempt & 0xffff, answer, thread, index: i });
             }
         }
         all

@@ -24,7 +24,7 @@ from .errors import (
 from .family import Family
 from .log import LogPump, log_to, poll_log, set_log_level
 from .opening import Progress, destroy, open
-from .options import Column, CommitInfo, Durability
+from .options import Column, CommitInfo, Durability, new_nonce
 from .pool import ChunkPool, default_pool_stats, default_pool_trim
 from .reads import Snapshot
 from .region import Region, Taken
@@ -38,7 +38,7 @@ __all__ = [
     "NoMemory", "NoRegion", "NoSpace", "NotApplied", "NotCounter", "NotRun", "OpResult", "OutOfRange", "OutcomeUnknown",
     "Overflow", "Panic", "Partial", "Poisoned", "Progress", "ReadOnly", "Region", "RegionError", "Scanner", "Snapshot", "Taken",
     "Timeout", "TooLarge", "Unsupported", "build_info", "default_pool_stats", "default_pool_trim", "destroy", "errors",
-    "library_path", "library_version", "log_to", "open", "poll_log", "set_log_level",
+    "library_path", "library_version", "log_to", "new_nonce", "open", "poll_log", "set_log_level",
 ]  # fmt: skip
 
 

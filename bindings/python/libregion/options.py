@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ctypes import pointer, sizeof
 from enum import IntEnum
+from secrets import randbelow
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, Union
 
 from . import _constants as c
@@ -31,6 +32,11 @@ DURABILITY = {"skip": c.DUR_SKIP_WAL, "async": c.DUR_ASYNC_WAL, "sync": c.DUR_SY
 DurabilityLike = Union[Durability, Literal["skip", "async", "sync", "fsync"]]
 
 
+def new_nonce() -> int:
+    """A nonce that nobody has used: 64 random bits, not 0."""
+    return 1 + randbelow(2**64 - 1)
+
+
 class CommitInfo:
     """Pass it as `info=` to a write: what the write tells besides its value."""
 
@@ -53,7 +59,7 @@ class CommitInfo:
 
     @property
     def duplicate(self) -> bool:
-        """Answered from the first run of the nonce."""
+        """Nothing new was written: answered from the first run of the nonce."""
         return bool(self._raw.flags & c.COMMIT_DUPLICATE)
 
 
@@ -65,8 +71,9 @@ class WriteOptions(TypedDict, total=False):
     """Seconds for row locks, memory, log space and sync together; None: the region's default; 0; math.inf."""
     timestamp: int
     nonce: int
-    """Makes a repeated call count once."""
+    """Makes a repeated call count once: the same call with the same nonce may be made again after any error. See `new_nonce`."""
     nonce_group: int
+    """Whose nonces these are."""
     info: CommitInfo
 
 

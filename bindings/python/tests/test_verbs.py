@@ -277,14 +277,52 @@ def test_waiting_goes_on_after_a_slice(r: Region, monkeypatch: pytest.MonkeyPatc
     assert r.stats()["durable_seq"] >= info.seq
 
 
-def test_a_nonce_counts_once_or_does_not_exist(r: Region) -> None:
+def test_a_nonce_counts_once(r: Region) -> None:
     info = libregion.CommitInfo()
-    try:
-        answers = [r.increment(b"row", "cf", b"q", 5, nonce=77, nonce_group=1, info=info) for _ in range(2)]
-    except libregion.Unsupported:
-        assert r.counter(b"row", "cf", b"q") is None
-    else:
-        assert answers == [5, 5] and info.duplicate and r.counter(b"row", "cf", b"q") == 5
+    nonce = libregion.new_nonce()
+    assert 0 < nonce < 2**64 and nonce != libregion.new_nonce()
+    assert r.increment(b"row", "cf", b"q", 5, nonce=nonce, info=info) == 5
+    first = (info.seq, info.timestamp)
+    assert not info.duplicate
+    assert r.increment(b"row", "cf", b"q", 2) == 7
+    assert r.increment(b"row", "cf", b"q", 5, nonce=nonce, info=info) == 5
+    assert info.duplicate and (info.seq, info.timestamp) == first
+    assert r.increment(b"row", "cf", b"q", 5, nonce=nonce, nonce_group=1) == 12
+    for _ in range(2):
+        assert r.increment_row(b"row", [("cf", b"a", 1), ("cf", b"b", 2)], nonce=nonce + 1) == [1, 2]
+        assert r.increment_many([(b"x", "cf", b"q", 1), (b"y", "cf", b"q", 1), (b"x", "cf", b"q", 1)], nonce=nonce + 1) == [1, 1, 2]
+    r.put(b"row", "cf", b"v", b"one", nonce=7)
+    r.put(b"row", "cf", b"v", b"two")
+    r.put(b"row", "cf", b"v", b"one", nonce=7)
+    assert r.get(b"row", "cf", b"v") == b"two"
+    for wrong in ({"nonce": 8, "durability": "skip"}, {"nonce_group": 8}):
+        with pytest.raises(libregion.Invalid):
+            r.increment(b"row", "cf", b"q", 1, **wrong)
+    assert r.counter(b"row", "cf", b"q") == 12
+
+
+def test_a_batch_with_a_nonce_is_sent_again(r: Region) -> None:
+    def send() -> libregion.Batch:
+        b = r.batch(atomic=True, nonce=9)
+        b.check(b"guard", "cf", b"q", "absent").increment(b"a", "cf", b"q", 1).increment(b"b", "cf", b"q", 2)
+        b.commit()
+        return b
+
+    first = send()
+    assert first.applied and not any(result.duplicate for result in first.results)
+    r.put(b"guard", "cf", b"q", b"closed")
+    again = send()
+    assert again.applied and all(result.duplicate for result in again.results)
+    assert [x.value for x in again.results] == [x.value for x in first.results]
+    # Partly done: the same batch again does the rest.
+    r.put(b"text", "cf", b"q", b"abc")
+    b = r.batch(nonce=10).increment(b"a", "cf", b"q", 1).increment(b"text", "cf", b"q", 1)
+    with pytest.raises(libregion.Partial) as e:
+        b.commit()
+    assert e.value.retryable
+    r.delete(b"text", "cf", b"q")
+    b.commit()
+    assert [x.value for x in b.results] == [2, 1] and [x.duplicate for x in b.results] == [True, False]
 
 
 def test_families(r: Region) -> None:
