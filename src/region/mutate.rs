@@ -30,6 +30,7 @@ impl Inner {
             let marker = Write::Marker { kind: CellType::Delete, stamp: Stamp::of(o.timestamp) };
             return self.write_one(row, family, qualifier, marker, o, info);
         }
+        check_flags(o.flags)?;
         let delete = OneDelete(Mutation { op, family, row, qual: qualifier, value: b"", delta: 0, timestamp: 0 });
         match self.batch(CallKind::Write, &delete, o, info, &mut |_, _| {})? {
             BatchOutcome::Partial { error, .. } => Err(error),
@@ -55,9 +56,7 @@ impl Inner {
     ) -> Result<()> {
         with_scratch(|thread, scratch| {
             let (mut call, mut terms) = self.enter_write(CallKind::Write, thread, o)?;
-            if terms.flags & !WriteOptions::ATOMIC != 0 {
-                return fail!(Invalid, "flags {:#x} are for increments", terms.flags & !WriteOptions::ATOMIC);
-            }
+            check_flags(terms.flags)?;
             self.check_row(row)?;
             self.check_qualifier(qualifier)?;
             let hash = self.state.hash(row);
@@ -109,5 +108,13 @@ impl Mutations for OneDelete<'_> {
     }
     fn get(&self, _: usize) -> Mutation<'_> {
         self.0
+    }
+}
+
+/// A put or a delete has nothing to count.
+fn check_flags(flags: u32) -> Result<()> {
+    match flags & WriteOptions::FLAGS_ALL & !WriteOptions::ATOMIC {
+        0 => Ok(()),
+        others => fail!(Invalid, "flags {others:#x} are for increments"),
     }
 }
