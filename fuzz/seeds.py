@@ -39,6 +39,13 @@ def seeds():
     yield call(BATCH, counters + [op(PUT, b"other", value=bytes(300), family=2, ts=99)], options=1)
     yield call(BATCH, [op(PUT, more=8), op(DELETE_ROW, more=16)], options=0x80)
     yield call(BATCH, [op(PUT, bytes([i]), family=2) for i in range(40)])
+    # Ending where the buffer ends: nothing pads what is read too far.
+    yield call(BATCH, [op(PUT, value=b"123456")])
+    yield call(BATCH, [op(PUT, value=b"x" * 62), op(APPEND, b"", b"t", b"1234567", flags=SAME_ROW)], options=0x80)
+    yield call(BATCH, [op(DELETE, b"rowrow", b"qq"), op(CHECK, b"row", b"q", b"1234", flags=2)])
+    yield call(INCREMENT, [increment(b"rowrow", b"nn")])
+    yield call(GET, [key(b"r", b"1234567")], options=0x7F)
+    yield call(COUNTER_GET, [key(b"rowrow", b"nn")])
     for options, n in itertools.product((0, 1, 4, 0x14, 0x80), (1, 3)):
         yield call(INCREMENT, [increment(bytes([97 + i]), delta=i - 1) for i in range(n)], options)
     yield call(INCREMENT, [increment(), increment(bytes(200))], n=3)
