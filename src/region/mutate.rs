@@ -126,11 +126,3 @@ impl Mutations for OneDelete<'_> {
         self.0
     }
 }
-
-/// A put or a delete has nothing to count.
-fn check_flags(flags: u32) -> Result<()> {
-    match flags & WriteOptions::FLAGS_ALL & !WriteOptions::ATOMIC {
-        0 => Ok(()),
-        others => fail!(Invalid, "flags {others:#x} are for increments"),
-    }
-}
