@@ -95,6 +95,7 @@ pub fn open_with(
         create_families(&mut manifest, options)?;
         keep_settings(&mut manifest, &settings);
         manifest.store(&*env, path)?;
+        log.wake()?;
     }
     let locks = RowLockTable::new(settings.lock_buckets.trailing_zeros());
     locks.raise_floor(Tick(recovered.max_tick.max(manifest.max_tick)));
@@ -203,7 +204,7 @@ fn start_log(env: &Arc<dyn Env>, options: LogOptions, last: u64, recovered: &Rec
     let first_life = last == 0 && recovered.seal.is_none();
     let last = if first_life { 0 } else { last + NUMBER_GAP };
     let start = LogStart { first_segment: recovered.next_segment, last, seal: recovered.seal, spare: recovered.spare.clone() };
-    Log::start(Arc::clone(env), options, start, Arc::clone(health))
+    Log::begin(Arc::clone(env), options, start, Arc::clone(health))
 }
 
 /// Fills in what only the manifest decides: from here on the settings are what holds.

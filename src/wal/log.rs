@@ -50,7 +50,13 @@ struct SyncState {
 
 impl Log {
     /// Starts a life of the log: makes its first segment (with the seal on the life before) durable, then the threads.
-    pub fn start(env: std::sync::Arc<dyn Env>, mut options: LogOptions, start: LogStart, health: Arc<Health>) -> Result<Self> {
+    pub fn start(env: std::sync::Arc<dyn Env>, options: LogOptions, start: LogStart, health: Arc<Health>) -> Result<Self> {
+        let log = Self::begin(env, options, start, health)?;
+        log.wake()?;
+        Ok(log)
+    }
+    /// The same without its threads: nothing is prepared or synced before [`Log::wake`], so what the caller has to write first finds the room that is left.
+    pub fn begin(env: std::sync::Arc<dyn Env>, mut options: LogOptions, start: LogStart, health: Arc<Health>) -> Result<Self> {
         options.segment_bytes = (options.segment_bytes.max(64 << 10)) & !4095;
         let fs = super::check_place(&*env, &options.dir, &options.dir, options.io, options.allow_network_fs)?;
         let auto = options.io == WalIo::Auto;
@@ -82,12 +88,15 @@ impl Log {
             stop: Condvar::new(),
             shop,
         });
-        let log = Self { core: Arc::clone(&core), threads: Mutex::new(Vec::new()) };
-        log.spawn("region-wal-keep", |core| core.keeper.run(&core.shop, &core.appender, &core.health))?;
-        if core.shop.options.sync_interval_ms > 0 {
-            log.spawn("region-wal-sync", |core| core.sync_now_and_then())?;
+        Ok(Self { core, threads: Mutex::new(Vec::new()) })
+    }
+    /// Starts its threads. Once, after `begin`.
+    pub fn wake(&self) -> Result<()> {
+        self.spawn("region-wal-keep", |core| core.keeper.run(&core.shop, &core.appender, &core.health))?;
+        if self.core.shop.options.sync_interval_ms > 0 {
+            self.spawn("region-wal-sync", |core| core.sync_now_and_then())?;
         }
-        Ok(log)
+        Ok(())
     }
 
     fn spawn(&self, name: &str, body: impl FnOnce(&Core) + Send + 'static) -> Result<()> {

@@ -322,7 +322,14 @@ fn a_small_file_system_is_used_to_the_end() {
             println!("{name}: {acked} rows");
             close(&region);
             drop(region);
-            let region = Region::open(&path, o(), None, None).unwrap();
+            // Full to the last block there may be no room for a new manifest (ext4 gives freed blocks back only after a while): said so, and all is there.
+            let region = match Region::open(&path, o(), None, None) {
+                Err(e) if e.kind() == ErrorKind::NoSpace => {
+                    let flags = OpenFlags { read_only: true, ..OpenFlags::default() };
+                    Region::open(&path, RegionOptions { flags, families: Vec::new(), ..o() }, None, None).unwrap()
+                }
+                opened => opened.unwrap(),
+            };
             assert_eq!(content(&region).len() as u32, acked, "{name}");
             close(&region);
         }
