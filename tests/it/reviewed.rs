@@ -29,6 +29,7 @@ fn p_v1_a_batch_waits_for_the_sync_of_every_run() {
     });
     // The last run is in the memstore, so all that is left of the call is the wait.
     while counter(&rig.region, b"row299", b"n").is_none() {
+        assert!(!caller.is_finished(), "the call has ended without its last run: {:?}", caller.join());
         std::thread::yield_now();
     }
     assert!(is_done.recv_timeout(std::time::Duration::from_millis(100)).is_err(), "returned before the sync of its first run");
