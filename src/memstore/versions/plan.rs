@@ -108,7 +108,7 @@ pub(super) fn plan(
     let complete = header.cut_owned(durable);
     let needed_by_point = old.seq <= latest_point && !off(Flaw::ReuseUnderPoint);
     let newest_waits = newest.seq > complete && !off(Flaw::ReuseUnderWaiting);
-    let outranked = old.ts < newest.ts;
+    let outranked = old.ts < newest.ts || off(Flaw::OverwriteNewest);
     if keep == Keep::Newest && !needed_by_point && !newest_waits && outranked {
         return Plan::InPlace;
     }
