@@ -1,5 +1,5 @@
 # The verbs people type. Each calls cargo or one script in tools/.
-.PHONY: all demo test bench ctest kill tsan header fmt lint install clean
+.PHONY: all demo test bench ctest kill model fuzz tsan header fmt lint install clean
 
 all:
 	cargo build --release
@@ -20,6 +20,16 @@ bench:
 ROUNDS ?= 200
 kill:
 	tools/kill.sh $(ROUNDS)
+
+# The data model against a model of it, as long as wanted: make model OPS=50000000 SEED=1 (without a seed: a new one, printed).
+OPS ?= 1000000
+model:
+	tools/model.sh $(OPS) $(SEED)
+
+# Fuzzes the packed formats under the address sanitizer. make fuzz SECONDS=3600
+SECONDS ?= 60
+fuzz:
+	tools/fuzz.sh $(SECONDS)
 
 # Stress test under ThreadSanitizer with an instrumented standard library.
 tsan:

@@ -8,7 +8,7 @@ use region::env::os::OsEnv;
 use region::health::Health;
 use region::ids::{FamilyId, Generation, Tick};
 use region::options::WalIo;
-use region::wal::{Level, Log, LogOptions, LogStart, RecordBuffer, RecordKind, Refused, recover};
+use region::wal::{Known, Level, Log, LogOptions, LogStart, RecordBuffer, RecordKind, Refused, recover};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ fn options(dir: &tempfile::TempDir, io: WalIo) -> LogOptions {
 }
 
 fn start(options: &LogOptions) -> Log {
-    let start = LogStart { first_segment: 1, last: 0, seal: None };
+    let start = LogStart { first_segment: 1, last: 0, seal: None, spare: Vec::new() };
     Log::start(Arc::new(OsEnv), options.clone(), start, Arc::new(Health::new())).expect("the log starts")
 }
 
@@ -142,7 +142,7 @@ fn benches(c: &mut Criterion) {
             let r = recover(
                 &OsEnv,
                 &o,
-                1,
+                Known { first_segment: 1, synced: region::ids::LogPosition(0) },
                 true,
                 &mut |record| {
                     cells += record.cells().count();

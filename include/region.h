@@ -515,7 +515,10 @@ typedef struct region_progress_t {
  */
 typedef int32_t (*region_progress_cb)(void *ctx, const struct region_progress_t *p);
 
-/** How a region is opened. NULL, or zeros behind struct_size, mean: as stored where the region exists, the default where it is created. */
+/**
+ * How a region is opened. NULL, or zeros behind struct_size, mean: as stored where the region exists, the default where it is created.
+ * Another value than the stored one is stored in its place; only clock unit and key range stay: REGION_E_INVALID, naming both.
+ */
 typedef struct region_options_t {
   /** sizeof(region_options_t) */
   uint32_t struct_size;

@@ -2,12 +2,12 @@
 //!
 //! What a caller passes is [`RegionOptions`]: 0 or `None` asks for the default, or for what is stored where the region exists.
 //! [`RegionOptions::check`]
-//! turns it, together with the `config` text for the long tail, into [`Settings`], in which every number is final. Nothing else reads
-//! `config`.
+//! turns it, together with the `config` text for the long tail and what is stored of a region that exists, into [`Settings`], in which
+//! every number is final. Nothing else reads `config`.
 //! The table [`KNOBS`] is the one list of what can be set: the parser, `region_describe` and the documentation of `config` are made from
 //! it.
 //!
-//! Must not: hold globals, read the environment, know what is stored (opening compares [`Settings`] with the manifest).
+//! Must not: hold globals, read the environment, know how anything is stored.
 
 mod config;
 mod family;
@@ -22,6 +22,27 @@ use crate::clock::ClockUnit;
 pub use crate::clock::TickPolicy;
 use crate::error::Result;
 use crate::fail;
+use std::collections::BTreeMap;
+
+/// Values of the knobs that a region keeps, by key; see [`STORED`].
+pub type Stored = BTreeMap<String, u64>;
+
+/// Knobs that a region keeps: set once, they hold at every later open that does not set them. The others are about one open (`recovery`,
+/// `allow_network_fs`), tests, or have a place of their own in the manifest (durability, clock unit, tick policy, key range).
+pub const STORED: &[&str] = &[
+    "wal_io",
+    "sync_interval_ms",
+    "write_timeout_us",
+    "memstore_limit",
+    "flush_bytes",
+    "block_cache_bytes",
+    "wal_bytes_max",
+    "wal_segment_bytes",
+    "background_threads",
+    "lock_buckets",
+    "nonce_window_s",
+    "tick_lead_max_ms",
+];
 
 /// When a commit is answered. The numbers are stored and part of the C interface: they never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -190,8 +211,18 @@ impl Default for Settings {
 }
 
 impl RegionOptions {
-    /// Every knob against its bounds, and against the others. The message of an error names the knob.
+    /// Every knob against its bounds, and against the others, for a new region. The message of an error names the knob.
     pub fn check(&self) -> Result<Settings> {
+        self.check_over(&Stored::new())
+    }
+    /// The same for a region that keeps these values: they hold where nothing is given.
+    pub fn check_over(&self, stored: &Stored) -> Result<Settings> {
+        let settings = self.check_each(stored)?;
+        settings.check()?;
+        Ok(settings)
+    }
+    /// Every knob against its bounds alone: what can be refused before it is known what is stored.
+    pub fn check_each(&self, stored: &Stored) -> Result<Settings> {
         if self.flags.error_if_exists && !self.flags.create {
             return fail!(Invalid, "flags: ERROR_IF_EXISTS makes sense only together with CREATE");
         }
@@ -199,6 +230,9 @@ impl RegionOptions {
             return fail!(Invalid, "flags: READ_ONLY cannot be combined with CREATE");
         }
         let mut settings = Settings::default();
+        for (key, value) in stored {
+            Knob::named(key)?.apply(&mut settings, *value)?;
+        }
         let given = [
             ("durability", self.durability.map_or(0, |v| v as u64)),
             ("clock_unit", self.clock_unit.map_or(0, |v| v as u64)),
@@ -218,7 +252,6 @@ impl RegionOptions {
             }
         }
         config::apply(&self.config, &given, &mut settings)?;
-        settings.check()?;
         if !self.end_row.is_empty() && self.start_row >= self.end_row {
             return fail!(Invalid, "end_row must be greater than start_row");
         }
@@ -238,6 +271,14 @@ impl RegionOptions {
 }
 
 impl Settings {
+    /// What a region keeps of them.
+    pub fn stored(&self) -> Stored {
+        KNOBS.iter().filter(|k| STORED.contains(&k.key)).map(|k| (k.key.to_string(), (k.get)(self))).collect()
+    }
+    /// True for a knob that a region keeps, and a value that it takes.
+    pub fn may_be_stored(key: &str, value: u64) -> bool {
+        STORED.contains(&key) && KNOBS.iter().any(|k| k.key == key && (k.min..=k.max).contains(&value))
+    }
     /// What no bound of a single knob can say.
     fn check(&self) -> Result<()> {
         if !self.lock_buckets.is_power_of_two() {

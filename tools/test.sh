@@ -25,6 +25,7 @@ step_lint() { cargo clippy --quiet --all-targets --features test-hooks -- -D war
 step_unit() { cargo test --quiet --lib --features test-hooks; }
 # The tests of the exported symbols look at the shared library that lies beside them.
 step_integration() { cargo build --quiet --features test-hooks && cargo test --quiet --test it --features test-hooks; }
+step_model() { cargo test --quiet --test model --features test-hooks; }
 step_alone() { cargo test --quiet --test alone --features test-hooks; }
 step_doc() { cargo test --quiet --doc; }
 step_summary() { python3 benches/compare/test_summarise.py; }
@@ -33,11 +34,12 @@ step_release() { cargo build --release; }
 step_c() { REGION_LIB_DIR="$LIB" c_tests/run.sh; }
 step_c_sanitized() { REGION_LIB_DIR="$LIB" SANITIZE=1 c_tests/run.sh; }
 step_python() { LIBREGION_PATH="$LIB/libregion.so" tools/python_tests.sh; }
+step_fuzz() { tools/fuzz.sh 60; }
 step_kill() { tools/kill.sh 200; }
 step_demo() { tools/demo.sh; }
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(tools format lint unit integration alone doc summary loom release c c_sanitized python kill demo)
+[ ${#steps[@]} -gt 0 ] || steps=(tools format lint unit integration model alone doc summary loom release c c_sanitized python fuzz kill demo)
 passed=0
 for name in "${steps[@]}"; do
   echo "== $name"

@@ -52,8 +52,8 @@ cargo build --release --manifest-path "$compare/boundary/Cargo.toml" --target-di
 cp "$build/bench-boundary/release/boundary_rust" "$bin/"
 cargo build --release --manifest-path "$compare/plots/Cargo.toml" --target-dir "$build/bench-plots"
 
-mkdir -p "$out"
 rm -rf "$out/data" "$out/plots"
+mkdir -p "$out/plots"
 rm -f "$out"/*.jsonl
 failed=0
 

@@ -120,12 +120,8 @@ pub fn commit<'v>(
 
     // 6, 7. From here a snapshot waits for this commit. One lock gives the number and copies the record, so log order is number order.
     slot.set_committing();
-    let appended = if unlogged {
-        state.health.check().map(|()| log.skip()).map_err(Refusal::Fatal)
-    } else {
-        log.append(record).map_err(|r| refusal(state, r))
-    };
-    let seq = match appended {
+    let appended = if unlogged { log.skip() } else { log.append(record) };
+    let seq = match appended.map_err(|r| refusal(state, r)) {
         Ok(seq) => seq,
         Err(refusal) => {
             slot.set_view_held();
@@ -237,7 +233,10 @@ fn take_memory<'v>(
                 let first = row_cells.first().filter(|c| matches!(c.write, Write::Counter { .. })).map(|c| (c.family, c.qualifier));
                 let found = match segment.find_row(row.hash, row.row) {
                     Some(found) => found,
-                    None => segment.insert_row(row.hash, row.row, first, thread).map_err(needs(row.row.len() + BLOCK_BYTES))?,
+                    None => {
+                        let embedded = first.map_or(0, |(_, qualifier)| qualifier.len());
+                        segment.insert_row(row.hash, row.row, first, thread).map_err(needs(row.row.len() + embedded + BLOCK_BYTES))?
+                    }
                 };
                 row.found = Some(found);
                 found

@@ -1,7 +1,7 @@
 //! For tests: wraps any [`Env`] and makes chosen calls fail, be cut short, take long, or stop until the test lets them go on.
 //!
 //! A [`Rule`] names a kind of call, a part of the path, and which of the matching calls it means, counted from when the rule was made. Calls are counted by kind
-//! whether a rule matches or not. Stores through a mapping are no calls: only `map` and `populate` can be met.
+//! whether a rule matches or not. Stores through a mapping are no calls: only `map`, `populate` and `release` can be met.
 //!
 //! *Threads.* Everything may be called from any thread. Rules are looked at under one lock, which is not held while a call waits at a gate or runs.
 #![forbid(unsafe_code)]
@@ -44,9 +44,10 @@ pub enum Op {
     SyncAll,
     Map,
     Populate,
+    Release,
 }
 
-const OPS: usize = Op::Populate as usize + 1;
+const OPS: usize = Op::Release as usize + 1;
 
 impl Op {
     /// True for calls that change something, or make a change durable: the steps between which a crash can fall.

@@ -117,7 +117,10 @@ impl MemEnv {
     }
     fn copy(&self, tree: &Tree) -> Self {
         let disk = Arc::new(self.shared.disk.empty_copy());
-        let copies = tree.nodes.iter().map(|(&ino, node)| {
+        // The younger files first, for the same reason as the end of each file before its beginning: a log goes on in a younger one.
+        let mut nodes: Vec<_> = tree.nodes.iter().collect();
+        nodes.sort_by_key(|(ino, _)| std::cmp::Reverse(**ino));
+        let copies = nodes.into_iter().map(|(&ino, node)| {
             let node = match node {
                 Node::Dir(d) => Node::Dir(d.clone()),
                 Node::File(f) => Node::File(Arc::new(f.copy(&disk))),

@@ -114,6 +114,8 @@ pub trait Mapping: Send + Sync {
     /// Makes the pages of this range present and writable, so that a store into them cannot fault. `StorageFull`: the file system is full;
     /// `Unsupported`: the kernel cannot do it, do not use mappings.
     fn populate(&self, range: Range<usize>) -> io::Result<()>;
+    /// Gives the memory of all pages back. What was stored stays in the file, and the addresses stay valid: a later access brings the page back.
+    fn release(&self) -> io::Result<()>;
 }
 
 /// A lock that is held until this is dropped.

@@ -164,6 +164,7 @@ pub struct region_progress_t {
 pub type region_progress_cb = Option<unsafe extern "C" fn(ctx: *mut c_void, p: *const region_progress_t) -> i32>;
 
 /// How a region is opened. NULL, or zeros behind struct_size, mean: as stored where the region exists, the default where it is created.
+/// Another value than the stored one is stored in its place; only clock unit and key range stay: REGION_E_INVALID, naming both.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct region_options_t {

@@ -86,6 +86,7 @@ pub(super) fn read_sized<P: Plain>(c: Caller<'_>, p: *const P, name: &'static st
 
 /// Writes an output of which the caller has `size` bytes; at least `least` must be there. The first `keep` bytes stay as
 /// the caller set them.
+#[inline]
 pub(super) fn write<P: Plain>(
     c: Caller<'_>,
     p: *mut P,
@@ -105,9 +106,12 @@ pub(super) fn write<P: Plain>(
     let from = std::ptr::from_ref(value).cast::<u8>();
     // SAFETY: a `P` has no padding (asserted by the layout table's test), so all its bytes are initialised.
     let from = unsafe { std::slice::from_raw_parts(from, size_of::<P>()) };
-    for (to, from) in to.iter_mut().zip(from.iter().copied().chain(std::iter::repeat(0))).skip(keep) {
-        *to = from;
+    let known = size.min(from.len());
+    let (ours, more) = to.split_at_mut(known);
+    if let (Some(ours), Some(from)) = (ours.get_mut(keep..), from.get(keep..known)) {
+        ours.copy_from_slice(from);
     }
+    more.fill(0);
     Ok(())
 }
 

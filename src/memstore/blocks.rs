@@ -18,6 +18,7 @@
 //! Threads: key bytes are written before a block is published and never after; all other words are atomics.
 
 use super::row_header::RowHeader;
+use super::row_table::prefetch_line;
 use super::versions::{Chain, Slots, Versions};
 use crate::ids::FamilyId;
 use crate::sync::AtomicPtr;
@@ -38,6 +39,8 @@ pub(super) struct RowBlock {
 }
 
 const INLINE_KEY: usize = 32;
+/// Where a row block's second cache line begins: markers, lengths, key.
+const SECOND_LINE: usize = 64;
 /// Alignment of a row block.
 pub(super) const ROW_ALIGN: usize = 128;
 /// Longest qualifier of an embedded column.
@@ -272,6 +275,18 @@ impl<'a> Column<'a> {
                 // SAFETY: initialised before they were published, and live for 'a.
                 Some(unsafe { slots.as_ref() })
             }
+        }
+    }
+    /// Brings into the cache what a scan needs of the column besides its own block: its row's key, and its first cell.
+    #[inline]
+    pub(super) fn prefetch_behind(self) {
+        if let Self::Standalone(block, _) = self {
+            let row = Self::fixed(block).row.as_ptr().cast::<u8>();
+            prefetch_line(row.wrapping_add(SECOND_LINE));
+        }
+        if let Some(first) = self.chain().first() {
+            prefetch_line(first);
+            prefetch_line(first.wrapping_add(64));
         }
     }
     /// Bytes of slots that are taken later, for a column that a put created.

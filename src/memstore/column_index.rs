@@ -59,6 +59,13 @@ pub unsafe trait KeyOf {
     fn prefetch(&self, reference: u64) {
         let _ = reference;
     }
+    /// Brings into the cache what lies behind that: a second stage, some columns later.
+    ///
+    /// # Safety
+    /// As `key`.
+    unsafe fn prefetch_behind(&self, reference: u64) {
+        let _ = reference;
+    }
 }
 
 /// The tree. Shared between all threads.

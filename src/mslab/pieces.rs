@@ -10,10 +10,16 @@ use super::chunk::ALIGN_BYTES;
 use std::ptr::{self, NonNull};
 
 /// See the module.
-#[derive(Default)]
 pub(super) struct Pieces {
     /// Address and bytes.
     list: Vec<(usize, usize)>,
+}
+
+impl Default for Pieces {
+    fn default() -> Self {
+        // As many as refused calls of many threads leave at once: a call that is refused and comes again allocates nothing either.
+        Self { list: Vec::with_capacity(128) }
+    }
 }
 
 impl Pieces {

@@ -98,6 +98,8 @@ impl Shown {
     }
 
     /// The points, sorted, and whether a restarted read is registered. None: they changed under each of several looks.
+    // Not inlined: its room for the points does not belong into the frame of every increment.
+    #[inline(never)]
     pub(super) fn look<R>(&self, f: impl FnOnce(&[u64], bool) -> R) -> Option<R> {
         let mut points = SmallVec::<[u64; BLOCK]>::new();
         for _ in 0..LOOKS {

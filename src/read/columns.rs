@@ -105,7 +105,8 @@ impl Selection {
     pub fn place(&self, at: &mut usize, family: FamilyId, qualifier: &[u8]) -> Place<'_> {
         let Some(spans) = &self.spans else { return Place::Inside };
         while let Some(span) = spans.get(*at) {
-            if (family, qualifier) < (span.family, span.from.as_slice()) {
+            // An empty bound is not compared with, see `Rows::is_beyond`.
+            if family < span.family || family == span.family && !span.from.is_empty() && qualifier < span.from.as_slice() {
                 return Place::Before(span.family, &span.from);
             }
             if family == span.family && span.to.as_ref().is_none_or(|to| qualifier < to.as_slice()) {

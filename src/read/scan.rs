@@ -131,13 +131,15 @@ impl Rows {
     /// Whether a row that the walk has come to is behind the last one.
     #[inline]
     fn is_beyond(&self, row: &[u8]) -> bool {
-        let end = self.end.as_slice();
-        let past = match row.cmp(end) {
+        // Bounds that are not there are not compared with: an empty vector points nowhere, see `cell::order` on what that costs.
+        (!self.end.is_empty() && self.is_past_end(row)) || (!self.prefix.is_empty() && !row.starts_with(&self.prefix))
+    }
+    fn is_past_end(&self, row: &[u8]) -> bool {
+        match row.cmp(&self.end) {
             std::cmp::Ordering::Equal => !self.inclusive_end,
             std::cmp::Ordering::Greater => !self.reverse,
             std::cmp::Ordering::Less => self.reverse,
-        };
-        !end.is_empty() && past || !row.starts_with(&self.prefix)
+        }
     }
 }
 

@@ -62,9 +62,16 @@ impl Ahead {
     pub fn pass(&mut self) {
         self.at += 1;
     }
-    /// The cell that was passed last.
-    pub fn passed(&self) -> Option<ScanCell<'_>> {
-        self.cells.get(self.at.checked_sub(1)?).map(|c| self.cell(c))
+    /// True if every cell was handed out.
+    pub fn is_used_up(&self) -> bool {
+        self.at >= self.cells.len()
+    }
+    /// Hands out the next cell.
+    #[inline]
+    pub fn take(&mut self) -> Option<ScanCell<'_>> {
+        let cell = self.cells.get(self.at)?;
+        self.at += 1;
+        Some(self.cell(cell))
     }
     /// How many cells were handed out.
     pub fn position(&self) -> usize {

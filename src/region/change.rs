@@ -114,9 +114,9 @@ impl<'e, 'a, 'v> RowCells<'e, 'a, 'v> {
         max_versions: u32,
     ) {
         places.iter().for_each(|&i| self.take_out(i, tick, marker));
-        self.push_marker(places, family, qualifier, marker, max_versions);
+        self.push_marker(places, tick, family, qualifier, marker, max_versions);
     }
-    /// A family's marker: takes the call's own values in its scope out. `tick` is only asked for if there are any.
+    /// A family's marker: takes the call's own values in its scope out. `tick` is only asked for if there are any, or older markers.
     pub fn mark_family<E>(
         &mut self,
         tick: impl FnOnce() -> Result<Tick, E>,
@@ -126,17 +126,24 @@ impl<'e, 'a, 'v> RowCells<'e, 'a, 'v> {
     ) -> Result<(), E> {
         let here = self.cells.iter().enumerate().skip(self.start);
         let values: Places = here.filter(|(_, c)| c.family == family && c.write.is_value()).map(|(i, _)| i as u32).collect();
-        if !values.is_empty() {
-            let tick = tick()?;
-            values.iter().for_each(|&i| self.take_out(i, tick, marker));
-        }
         let markers = self.family_markers.clone();
         let of_family: Places = markers.into_iter().filter(|&i| self.cells.get(i as usize).is_some_and(|c| c.family == family)).collect();
-        self.push_marker(&of_family, family, b"", marker, max_versions);
+        let tick = if values.is_empty() && of_family.is_empty() { Tick(0) } else { tick()? };
+        values.iter().for_each(|&i| self.take_out(i, tick, marker));
+        self.push_marker(&of_family, tick, family, b"", marker, max_versions);
         Ok(())
     }
-    fn push_marker(&mut self, places: &[u32], family: FamilyId, qualifier: &'a [u8], (kind, stamp): (CellType, Stamp), max_versions: u32) {
-        let same = |w: Write<'_>| matches!(w, Write::Marker { kind: k, stamp: s } if k == kind && s == stamp);
+    /// `tick` matters only if there are `places`: an explicit time may be the tick's, and a marker is written once.
+    fn push_marker(
+        &mut self,
+        places: &[u32],
+        tick: Tick,
+        family: FamilyId,
+        qualifier: &'a [u8],
+        (kind, stamp): (CellType, Stamp),
+        max_versions: u32,
+    ) {
+        let same = |w: Write<'_>| matches!(w, Write::Marker { kind: k, stamp: s } if k == kind && s.at(tick) == stamp.at(tick));
         if !places.iter().any(|&i| same(self.write_at(i))) {
             self.push(family, qualifier, Write::Marker { kind, stamp }, max_versions, None);
         }

@@ -5,7 +5,7 @@ use crate::clock::Timeout;
 use crate::env::{Env, LockOutcome};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
-use crate::store::manifest::MANIFEST;
+use crate::store::manifest::{MANIFEST, Manifest};
 use crate::sync::Ordering;
 use std::path::Path;
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Inner {
         if unlogged > 0 && !flags.no_flush {
             log::warn!(target: "region", "{}: {unlogged} bytes of SKIP_WAL commits are lost, this version cannot flush them", self.path.display());
         }
-        let synced = self.state.log.as_ref().map_or(Ok(()), crate::wal::Log::close);
+        let synced = self.close_log();
         self.free_retired();
         self.lifecycle.finish_close();
         drop(self.dir_lock.lock().take());
@@ -52,6 +52,22 @@ impl Inner {
             Err(e) => log::error!(target: "region", "closed {} with an error: {e}", self.path.display()),
         }
         synced
+    }
+
+    /// Ends the log, and notes in the manifest where: a log that later ends before that has lost something.
+    fn close_log(&self) -> Result<()> {
+        let Some(log) = &self.state.log else { return Ok(()) };
+        log.close()?;
+        let (last, end) = log.number_now();
+        // Tried, not waited for: the manifest comes before the closer's lock. No call runs any more that could hold it.
+        let Some(mut manifest) = self.manifest.try_lock() else { return Ok(()) };
+        let next = Manifest { synced: end, last_number: last.0, ..manifest.clone() };
+        match next.store(&*self.env, &self.path) {
+            Ok(()) => *manifest = next,
+            // All data is on stable storage. The old manifest names an earlier position, which holds as well.
+            Err(e) => log::warn!(target: "region", "{}: the end of the log could not be noted: {e}", self.path.display()),
+        }
+        Ok(())
     }
 
     fn refuse_children(&self) -> Result<()> {
@@ -78,9 +94,9 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.free_retired();
-        if let Some(log) = self.state.log.as_ref().filter(|_| !self.lifecycle.is_closed()) {
+        if !self.lifecycle.is_closed() {
             // Dropped without close: as durable as a close, but nobody is left to tell about an error.
-            if let Err(e) = log.close() {
+            if let Err(e) = self.close_log() {
                 log::error!(target: "region", "{}: closing on drop: {e}", self.path.display());
             }
         }

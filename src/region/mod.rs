@@ -1,6 +1,6 @@
 //! The verbs, and the life of a region. Delegates: reading is done in `read`, committing in `commit`.
 //!
-//! - life: `open`, `recover`, `close`, `lifecycle`, `background` (seal), `family`, `describe`
+//! - life: `open`, `place`, `recover`, `close`, `lifecycle`, `background` (seal), `family`, `describe`
 //! - writes: `admission` → `increment` | `mutate` | `append` | `batch` (`group`, `change`, `check`, `counter`; `once` where the call has a nonce)
 //! - reads: `reads` (gets, counters), `rows` (whole rows), `pinned`, `snapshot`, `scanner` (`scan_spec`, `ahead`)
 //!
@@ -26,6 +26,7 @@ mod mutate;
 mod once;
 mod open;
 mod pinned;
+mod place;
 mod reads;
 mod recover;
 mod rows;

@@ -30,6 +30,7 @@ impl Inner {
     /// Stores `value`.
     pub fn put(&self, row: &[u8], family: u32, qualifier: &[u8], value: &[u8], o: &WriteOptions, info: &mut CommitInfo) -> Result<()> {
         if o.nonce != 0 {
+            check_flags(o.flags)?;
             return self.write_once(Mutation { op: Op::Put, family, row, qual: qualifier, value, delta: 0, timestamp: 0 }, o, info);
         }
         self.check_value(value)?;
@@ -39,12 +40,14 @@ impl Inner {
     pub fn delete(&self, row: &[u8], family: u32, qualifier: &[u8], op: Op, o: &WriteOptions, info: &mut CommitInfo) -> Result<()> {
         let delete = Mutation { op, family, row, qual: qualifier, value: b"", delta: 0, timestamp: 0 };
         if o.nonce != 0 {
+            check_flags(o.flags)?;
             return self.write_once(delete, o, info);
         }
         if op == Op::Delete {
             let marker = Write::Marker { kind: CellType::Delete, stamp: Stamp::of(o.timestamp) };
             return self.write_one(row, family, qualifier, marker, o, info);
         }
+        check_flags(o.flags)?;
         match self.batch(CallKind::Write, &OneDelete(delete), o, info, &mut |_, _| {})? {
             BatchOutcome::Partial { error, .. } => Err(error),
             BatchOutcome::Done | BatchOutcome::NotApplied { .. } => Ok(()),

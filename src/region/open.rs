@@ -1,16 +1,16 @@
 //! Opening a region: directory and lock, manifest, families, recovery of the log, and the state that everything else shares.
 //!
-//! A failure anywhere leaves the directory as it was found, or holding an empty region that the next open completes: never a half-made one that can't be
-//! opened, and never is anything that exists replaced.
+//! A failure anywhere leaves the directory as it was found, or (where the system fails on the way) holding an empty region that the next open completes: never a
+//! half-made one that can't be opened, and never is anything that exists replaced. What the options forbid is refused before anything is made (`place`).
 
-use super::close::LOCK;
 use super::face::{Phase, Progress};
 use super::lifecycle::Lifecycle;
 use super::once::{self, NonceTime};
+use super::place::{self, io_at, lock_directory, make_directory, no_region};
 use super::recover::{Replay, Replayed};
 use super::{Inner, family};
 use crate::clock::{RegionClock, SystemClock};
-use crate::env::{DirLock, Env, LockOutcome};
+use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::health::Health;
@@ -19,14 +19,14 @@ use crate::memstore::{NoMemory, Segment};
 use crate::mslab::{ChunkPool, MemoryBudget};
 use crate::mvcc::{CommitSlots, Published, ReadPoints};
 use crate::nonce::NonceTable;
-use crate::options::{CLOCK_UNIT_DEFAULT, DURABILITY_DEFAULT, Durability, RegionOptions, Settings, TickPolicy};
+use crate::options::{CLOCK_UNIT_DEFAULT, DURABILITY_DEFAULT, Durability, RegionOptions, Settings, Stored, TickPolicy};
 use crate::rowlock::RowLockTable;
 use crate::sequencer::RowCommitSequencer;
-use crate::store::manifest::{MANIFEST, MANIFEST_NEW, Manifest};
+use crate::store::manifest::{MANIFEST, Manifest};
 use crate::store::state::State;
 use crate::store::view::View;
 use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex};
-use crate::wal::{Log, LogOptions, LogStart, Recovered};
+use crate::wal::{Known, Log, LogOptions, LogStart, Recovered};
 use serde_json::json;
 use std::path::Path;
 
@@ -50,17 +50,24 @@ pub fn open_with(
     progress: Option<&mut dyn FnMut(Progress) -> bool>,
     other_clock: Option<RegionClock>,
 ) -> Result<Inner> {
-    let settings = options.check()?;
+    let new_settings = options.check_each(&Stored::new())?;
     let read_only = options.flags.read_only;
-    let created = make_directory(&*env, path, options)?;
-    let lock = lock_directory(&*env, path, read_only)?;
-    let mut manifest = load_or_create(&*env, path, options, &settings, created)?;
-    check_against_stored(path, options, &settings, &manifest)?;
-
+    let is_region = place::look(&*env, path, options)?;
     let pool = match pool {
         Some(pool) => pool,
         None => ChunkPool::shared()?,
     };
+    if !is_region {
+        options.check()?;
+        place::try_new(&*env, path, &new_settings, &pool)?;
+    }
+    let created = make_directory(&*env, path, options)?;
+    let lock = lock_directory(&*env, path, read_only)?;
+    let mut manifest = load_or_create(&*env, path, options, created)?;
+    let mut settings = options.check_over(&manifest.settings)?;
+    check_against_stored(path, options, &settings, &manifest)?;
+    settle(&mut settings, &manifest);
+
     let budget = Arc::new(MemoryBudget::new(settings.memstore_limit));
     let mut seed = [0; 8];
     env.random(&mut seed).map_err(|e| Error::io("random bytes", &e))?;
@@ -78,14 +85,20 @@ pub fn open_with(
     let active = with_next_generation(segment, &recovered, &manifest);
 
     let health = Arc::new(Health::new());
-    let last = recovered.last.max(manifest.max_number);
+    let last = recovered.last.max(manifest.max_number).max(manifest.last_number);
     let hook_context = hook_context(&manifest.region);
     let log = if read_only { None } else { Some(start_log(&env, log_options, last, &recovered, &health)?) };
+    if let Some(log) = &log {
+        // From here on the log has this life's segment: durable before anybody is let in, together with families and settings that are new. The manifest is replaced
+        // whatever it says, which settles what a process that died over it left open.
+        manifest.synced = log.number_now().1;
+        create_families(&mut manifest, options)?;
+        keep_settings(&mut manifest, &settings);
+        manifest.store(&*env, path)?;
+        log.wake()?;
+    }
     let locks = RowLockTable::new(settings.lock_buckets.trailing_zeros());
     locks.raise_floor(Tick(recovered.max_tick.max(manifest.max_tick)));
-    if !read_only && create_families(&mut manifest, options)? {
-        manifest.store(&*env, path)?;
-    }
     let slots = CommitSlots::new(Arc::clone(&health));
     let view = View { active: Arc::new(active), sealed: Vec::new(), families: Arc::new(manifest.families.clone()) };
     let report = report(&recovered, &replayed, read_only, lock.is_none());
@@ -94,7 +107,7 @@ pub fn open_with(
     let state = State {
         health,
         locks,
-        sequencer: RowCommitSequencer::new(clock, tick_policy(&settings, &manifest), settings.tick_lead_max_ms * 1_000_000),
+        sequencer: RowCommitSequencer::new(clock, settings.tick_policy.unwrap_or_default(), settings.tick_lead_max_ms * 1_000_000),
         view: Published::new(&slots, Box::new(view)),
         slots,
         nonces,
@@ -111,7 +124,7 @@ pub fn open_with(
     };
     Ok(Inner {
         path: path.to_path_buf(),
-        durability: settings.durability.or(Durability::from_u8(manifest.durability)).unwrap_or(DURABILITY_DEFAULT),
+        durability: settings.durability.unwrap_or(DURABILITY_DEFAULT),
         write_timeout_us: settings.write_timeout_us,
         read_only,
         start_row: manifest.start_row.clone(),
@@ -166,7 +179,7 @@ fn replay_log(
     let recovered = crate::wal::recover(
         env,
         log_options,
-        manifest.first_segment,
+        Known { first_segment: manifest.first_segment, synced: manifest.synced },
         remembered.is_none(),
         &mut |record| {
             if let Some((nonces, now)) = remembered {
@@ -190,13 +203,23 @@ fn start_log(env: &Arc<dyn Env>, options: LogOptions, last: u64, recovered: &Rec
     // Only a region whose log has never been opened has given no numbers: an empty log may be what a crash has left of one that had.
     let first_life = last == 0 && recovered.seal.is_none();
     let last = if first_life { 0 } else { last + NUMBER_GAP };
-    let start = LogStart { first_segment: recovered.next_segment, last, seal: recovered.seal };
-    Log::start(Arc::clone(env), options, start, Arc::clone(health))
+    let start = LogStart { first_segment: recovered.next_segment, last, seal: recovered.seal, spare: recovered.spare.clone() };
+    Log::begin(Arc::clone(env), options, start, Arc::clone(health))
 }
 
-fn tick_policy(settings: &Settings, manifest: &Manifest) -> TickPolicy {
-    let stored = if manifest.tick_policy == TickPolicy::Wait as u8 { TickPolicy::Wait } else { TickPolicy::Advance };
-    settings.tick_policy.unwrap_or(stored)
+/// Fills in what only the manifest decides: from here on the settings are what holds.
+fn settle(settings: &mut Settings, manifest: &Manifest) {
+    let policy = if manifest.tick_policy == TickPolicy::Wait as u8 { TickPolicy::Wait } else { TickPolicy::Advance };
+    settings.durability = settings.durability.or(Durability::from_u8(manifest.durability));
+    settings.tick_policy = settings.tick_policy.or(Some(policy));
+    settings.clock_unit = Some(manifest.clock_unit);
+}
+
+/// What was given, and differs, holds from now on.
+fn keep_settings(manifest: &mut Manifest, settings: &Settings) {
+    manifest.durability = settings.durability.unwrap_or(DURABILITY_DEFAULT) as u8;
+    manifest.tick_policy = settings.tick_policy.unwrap_or_default() as u8;
+    manifest.settings = settings.stored();
 }
 
 /// Numbers skipped at open: those of SKIP_WAL commits, which a crash loses without a trace, are not given twice while anybody remembers them.
@@ -208,7 +231,7 @@ fn record_bytes_max(settings: &Settings) -> usize {
 }
 
 #[cold]
-fn too_small(settings: &Settings) -> Error {
+pub(super) fn too_small(settings: &Settings) -> Error {
     Error::new(
         ErrorKind::NoMem,
         format!("no memory for an empty memstore: memstore_limit is {} bytes, or the chunk pool is used up", settings.memstore_limit),
@@ -219,84 +242,25 @@ fn hook_context(region: &[u8; 16]) -> u64 {
     u64::from_le_bytes(region.first_chunk().copied().unwrap_or_default())
 }
 
-fn io_at<'p>(path: &'p Path, what: &'p str) -> impl Fn(std::io::Error) -> Error + 'p {
-    move |e| Error::io(format!("{}: {what}", path.display()), &e)
-}
-
-/// The directory is there afterwards, and its name durable before there is a region in it. True: it was made just now.
-fn make_directory(env: &dyn Env, path: &Path, options: &RegionOptions) -> Result<bool> {
-    let exists = env.exists(path).map_err(io_at(path, "look"))?;
-    if exists {
-        if !env.is_dir(path).map_err(io_at(path, "look"))? {
-            return fail!(Invalid, "{} is not a directory", path.display());
-        }
-        // With a manifest it has been through here. Without one the caller has made it, or an open that was killed before it could sync the name.
-        if !options.flags.create || env.exists(&path.join(MANIFEST)).map_err(io_at(path, "look"))? {
-            return Ok(false);
-        }
-    } else if options.flags.create {
-        match env.create_dir(path) {
-            // Somebody else made it just now: whose it is, the lock will tell.
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Ok(false),
-            made => made.map_err(io_at(path, "create the directory (its parent must exist)"))?,
-        }
-    } else {
-        return Err(no_region(path));
-    }
-    let parent = match path.parent() {
-        Some(p) if !p.as_os_str().is_empty() => p,
-        _ => Path::new("."),
-    };
-    match env.sync_dir(parent) {
-        // A directory that was given to us in a place that we may not read: its name is the giver's to care for.
-        Err(e) if exists && e.kind() == std::io::ErrorKind::PermissionDenied => {}
-        synced => synced.map_err(io_at(parent, "sync"))?,
-    }
-    Ok(!exists)
-}
-
-#[cold]
-fn no_region(path: &Path) -> Error {
-    Error::new(ErrorKind::NoRegion, format!("there is no region at {}; REGION_OPEN_CREATE makes one", path.display()))
-}
-
-/// None: read-only where the lock file cannot be made; a writer cannot be detected then, and the report says so.
-fn lock_directory(env: &dyn Env, path: &Path, read_only: bool) -> Result<Option<Box<dyn DirLock>>> {
-    match env.lock(&path.join(LOCK), !read_only, &env.holder_text()).map_err(io_at(path, "lock"))? {
-        LockOutcome::Held(lock) => Ok(Some(lock)),
-        LockOutcome::Busy { holder } => fail!(Locked, "{} is open already: {holder}", path.display()),
-        LockOutcome::NoPermission { .. } if read_only => Ok(None),
-        LockOutcome::NoPermission { os_errno } => {
-            let text = format!("{}: no permission to write there; REGION_OPEN_READ_ONLY opens it without", path.display());
-            Err(Error::new(ErrorKind::Io, text).with_errno(os_errno))
-        }
-    }
-}
-
-fn load_or_create(env: &dyn Env, path: &Path, options: &RegionOptions, settings: &Settings, created: bool) -> Result<Manifest> {
+fn load_or_create(env: &dyn Env, path: &Path, options: &RegionOptions, created: bool) -> Result<Manifest> {
     let exists = env.exists(&path.join(MANIFEST)).map_err(io_at(path, "look"))?;
     if exists {
-        if options.flags.error_if_exists {
-            return fail!(Exists, "there is a region at {} already", path.display());
-        }
-        return if options.flags.read_only { Manifest::load(env, path) } else { Manifest::load_and_settle(env, path) };
+        // Made since we looked.
+        return if options.flags.error_if_exists { Err(place::exists(path)) } else { Manifest::load(env, path) };
     }
     if !options.flags.create {
         return Err(no_region(path));
     }
-    // No manifest: a crash during creation, or a directory of somebody else's, or a region that has lost it. Only the first is ours to complete.
-    let names = env.list(path).map_err(io_at(path, "list"))?;
-    if let Some(log) = names.iter().find(|n| crate::wal::is_log_name(n)) {
-        return fail!(Corrupt, "{}: the log file {log} is there, but no {MANIFEST}; nothing was changed", path.display());
+    if !created {
+        // Again, now that nobody else can be making it.
+        place::check_names(path, &env.list(path).map_err(io_at(path, "list"))?)?;
     }
-    if let Some(foreign) = names.iter().find(|n| n.as_str() != LOCK && n.as_str() != MANIFEST_NEW).filter(|_| !created) {
-        return fail!(Invalid, "{} is not empty (there is {foreign}); a region is made in a directory of its own", path.display());
-    }
+    let settings = options.check()?;
     let unit = settings.clock_unit.unwrap_or(CLOCK_UNIT_DEFAULT);
     let mut manifest = Manifest::new(env, unit, settings.durability.unwrap_or(DURABILITY_DEFAULT) as u8)?;
-    manifest.tick_policy = settings.tick_policy.unwrap_or_default() as u8;
     manifest.start_row = options.start_row.clone();
     manifest.end_row = options.end_row.clone();
+    keep_settings(&mut manifest, &settings);
     create_families(&mut manifest, options)?;
     manifest.create(env, path)?;
     Ok(manifest)
@@ -322,9 +286,8 @@ fn check_against_stored(path: &Path, options: &RegionOptions, settings: &Setting
     Ok(())
 }
 
-/// Creates listed families that are absent and records changed settings. True: the manifest changed.
-fn create_families(manifest: &mut Manifest, options: &RegionOptions) -> Result<bool> {
-    let before = manifest.clone();
+/// Creates listed families that are absent and notes changed settings of those that are there.
+fn create_families(manifest: &mut Manifest, options: &RegionOptions) -> Result<()> {
     for spec in &options.families {
         if manifest.families.find(&spec.name).is_none() && !options.flags.create {
             return fail!(
@@ -335,7 +298,7 @@ fn create_families(manifest: &mut Manifest, options: &RegionOptions) -> Result<b
         }
         family::set_family(&mut manifest.families, spec)?;
     }
-    Ok(*manifest != before)
+    Ok(())
 }
 
 fn report(recovered: &Recovered, replayed: &Replayed, read_only: bool, unlocked: bool) -> String {

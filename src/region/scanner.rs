@@ -174,17 +174,13 @@ impl Scanner {
     /// The next cell; None at the end.
     #[expect(clippy::should_implement_trait, reason = "lends the cell")]
     pub fn next(&mut self) -> Result<Option<ScanCell<'_>>> {
-        let inner = Arc::clone(&self.inner);
-        let mut call = inner.lifecycle.enter(CallKind::Read, thread::index())?;
-        if self.ahead.peek().is_none() {
-            self.read_ahead();
-            if self.ahead.peek().is_none() {
-                return Ok(None);
-            }
+        let mut call = self.inner.lifecycle.enter(CallKind::Read, thread::index())?;
+        if self.ahead.is_used_up() {
+            Self::read_ahead(&self.inner, &mut self.scan, &mut self.ahead, &mut self.limits, &mut self.batch, self.keys_only);
         }
-        self.ahead.pass();
-        call.counts(1);
-        Ok(self.ahead.passed())
+        let cell = self.ahead.take();
+        call.counts(u64::from(cell.is_some()));
+        Ok(cell)
     }
 
     /// Hands cells to `sink` until it answers false; that cell is the next one then. A cell's `row_end` is set only where it is known: that it was not the
@@ -278,11 +274,10 @@ impl Scanner {
     }
 
     /// Reads the next batch.
-    fn read_ahead(&mut self) {
-        let Self { inner, ahead, limits, keys_only, batch, .. } = self;
+    fn read_ahead(inner: &Inner, scan: &mut Scan, ahead: &mut Ahead, limits: &mut Limits, batch: &mut usize, keys_only: bool) {
         ahead.clear();
         let mut row_ended = true;
-        self.scan.walk(
+        scan.walk(
             |row| cut(inner, row),
             |seen| {
                 if let Some(then) = limits.refuse(seen.new_row) {
@@ -294,7 +289,7 @@ impl Scanner {
                     row_ended = seen.new_row;
                     return Then::Refused;
                 }
-                told(&seen, *keys_only, |cell| ahead.push(cell));
+                told(&seen, keys_only, |cell| ahead.push(cell));
                 limits.count(seen.new_row);
                 row_ended = true;
                 Then::Taken

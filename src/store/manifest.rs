@@ -2,14 +2,14 @@
 //!
 //! *Replacement.* Write `MANIFEST.new`, sync it, rename it to `MANIFEST`, sync the directory. After a crash at any point the old one or the new one is there,
 //! never anything else. An error before the rename changed nothing. An error from the directory's sync leaves open which of the two a power cut would bring:
-//! whoever stores again settles it, and so does opening ([`Manifest::load_and_settle`]).
+//! whoever stores again settles it. Opening for writing does, before anything goes that an older manifest needs.
 //!
 //! *Threads.* A value; whoever replaces the file holds the region's manifest lock over reading, changing and storing.
 //!
 //! *Format.* One line of ASCII that no later version changes, then JSON that people can read:
 //!
 //! ```text
-//! libregion manifest, format 1, crc32c 0a1b2c3d, 512 bytes\n
+//! libregion manifest, format 2, crc32c 0a1b2c3d, 512 bytes\n
 //! { "region": "…", … }
 //! ```
 //!
@@ -28,7 +28,8 @@ use crate::clock::ClockUnit;
 use crate::env::{Env, read_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
-use crate::ids::{FamilyId, ROW_BYTES_MAX};
+use crate::ids::{FamilyId, LogPosition, ROW_BYTES_MAX};
+use crate::options::{Settings, Stored};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::Path;
@@ -60,6 +61,12 @@ pub struct Manifest {
     pub max_tick: u64,
     /// Log segments below this number are not needed.
     pub first_segment: u32,
+    /// The log was synced up to here: the start of its first segment when the region was last opened, its end when it was last closed. 0: not known.
+    pub synced: LogPosition,
+    /// The last number given when the region was last closed, logged or not.
+    pub last_number: u64,
+    /// Settings that hold where an open names none; empty in what format 1 left.
+    pub settings: Stored,
 }
 
 /// Name of the file in the region's directory.
@@ -67,7 +74,7 @@ pub const MANIFEST: &str = "MANIFEST";
 /// Name under which its successor is written.
 pub const MANIFEST_NEW: &str = "MANIFEST.new";
 /// Format that this library writes, and the newest it reads.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 /// Larger files are not read.
 pub const MANIFEST_BYTES_MAX: usize = 16 << 20;
 /// Numbers and ticks above this are damage: recovery counts on from them.
@@ -97,6 +104,9 @@ impl Manifest {
             max_number: 0,
             max_tick: 0,
             first_segment: 1,
+            synced: LogPosition(0),
+            last_number: 0,
+            settings: Stored::new(),
         })
     }
 
@@ -120,14 +130,6 @@ impl Manifest {
                 _ => Err(Error::io(format_args!("cannot read {}", path.display()), &e)),
             },
         }
-    }
-
-    /// Reads it for a region that is opened for writing, and replaces it by itself: a process that died between rename and directory sync (or whose sync failed)
-    /// may have left one that a power cut takes back, and what this one says must hold before anything that an older one needs is recycled.
-    pub fn load_and_settle(env: &dyn Env, dir: &Path) -> Result<Self> {
-        let manifest = Self::load(env, dir)?;
-        manifest.store(env, dir)?;
-        Ok(manifest)
     }
 
     /// Replaces the file; durable on return. See the module's header for what an error means.
@@ -159,15 +161,23 @@ impl Manifest {
         if !self.end_row.is_empty() && self.start_row >= self.end_row {
             return fail!(Invalid, "the start row is not before the end row: no row could be in the region");
         }
-        for (what, n) in [("max_number", self.max_number), ("max_tick", self.max_tick)] {
+        for (what, n) in [("max_number", self.max_number), ("max_tick", self.max_tick), ("last_number", self.last_number)] {
             if n > NUMBER_MAX {
                 return fail!(Invalid, "{what} {n} is beyond {NUMBER_MAX}");
             }
         }
-        for (what, n) in [("flushed_generation", self.flushed_generation), ("first_segment", self.first_segment)] {
+        let numbers = [
+            ("flushed_generation", self.flushed_generation),
+            ("first_segment", self.first_segment),
+            ("synced_segment", self.synced.segment()),
+        ];
+        for (what, n) in numbers {
             if n > NUMBER32_MAX {
                 return fail!(Invalid, "{what} {n} is beyond {NUMBER32_MAX}");
             }
+        }
+        if let Some((key, value)) = self.settings.iter().find(|(key, value)| !Settings::may_be_stored(key, **value)) {
+            return fail!(Invalid, "{key} = {value} is no setting that a region keeps");
         }
         Ok(())
     }
@@ -205,6 +215,15 @@ struct Body {
     max_number: u64,
     max_tick: u64,
     first_segment: u32,
+    // From format 2 on.
+    #[serde(default)]
+    synced_segment: u32,
+    #[serde(default)]
+    synced_offset: u32,
+    #[serde(default)]
+    last_number: u64,
+    #[serde(default)]
+    settings: Stored,
     next_family: u32,
     families: Vec<FamilyBody>,
 }
@@ -248,6 +267,10 @@ fn encode(m: &Manifest) -> Result<Vec<u8>> {
         max_number: m.max_number,
         max_tick: m.max_tick,
         first_segment: m.first_segment,
+        synced_segment: m.synced.segment(),
+        synced_offset: m.synced.offset(),
+        last_number: m.last_number,
+        settings: m.settings.clone(),
         next_family: m.families.next_id(),
         families: m.families.iter().map(|f| family(f)).collect(),
     };
@@ -345,6 +368,9 @@ fn from_body(body: Body) -> Result<Manifest> {
         max_number: body.max_number,
         max_tick: body.max_tick,
         first_segment: body.first_segment,
+        synced: LogPosition::new(body.synced_segment, body.synced_offset),
+        last_number: body.last_number,
+        settings: body.settings,
     };
     manifest.check()?;
     Ok(manifest)

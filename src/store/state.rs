@@ -32,7 +32,7 @@ pub struct State {
     pub view: Published<View>,
     /// The log; a read-only region has none.
     pub log: Option<Log>,
-    /// The last append was refused for room: until one succeeds, commits ask before they take memory that a refusal would leave unused.
+    /// The last append was refused for room: until one succeeds, commits ask before they take memory that they would only give back.
     pub log_is_short: AtomicBool,
     /// Durable number of a read-only region, which has no log to ask.
     pub read_only_durable: u64,

@@ -147,14 +147,17 @@ impl Appender {
         Ok(Appended { number, call_keeper })
     }
 
-    /// A number without a record, for a commit that skips the log.
-    pub(super) fn skip(&self) -> u64 {
-        let (_tail, _level) = self.lock();
+    /// A number without a record, for a commit that skips the log. None: the region is poisoned, or the log closed.
+    pub(super) fn skip(&self, health: &Health) -> Option<u64> {
+        let (tail, _level) = self.lock();
+        if tail.dead || !health.is_good() {
+            return None;
+        }
         // Relaxed: written under this lock only.
         let number = self.line.last.load(Ordering::Relaxed) + 1;
         // Release: as in `append`.
         self.line.last.store(number, Ordering::Release);
-        number
+        Some(number)
     }
 
     /// The last number given, for who does not need the position with it.

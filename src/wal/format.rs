@@ -3,7 +3,10 @@
 //! It must not do I/O, take locks or know positions beyond one segment. Everything is little-endian. Nothing here trusts what it reads: lengths are checked
 //! before they are used, and no input makes it panic or allocate. The numbers reach disk: never change them, a new meaning takes a new `VERSION`.
 //!
-//! # Segment: 4 KB header, then records back to back, the last one a PAD that reaches the end of the file
+//! # Segment: 4 KB header, then records back to back
+//!
+//! Where the log went on in the next segment the last record is a PAD that reaches the end of the file. The last segment of a life ends with zeros, which need not
+//! be there: the file may be cut behind the log's end, to a whole page, or be a header alone.
 //!
 //! | off | size | segment header |
 //! |---|---|---|

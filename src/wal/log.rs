@@ -5,7 +5,7 @@
 
 use super::append::{AppendError, Appender, End};
 use super::format::{RECORD_BYTES_MIN, SEGMENT_HEADER_BYTES};
-use super::prepare::{Workshop, segment_number};
+use super::prepare::{Workshop, segment_number, trimmed_bytes};
 use super::record::RecordBuffer;
 use super::segment::{Segment, SegmentForm, drop_chain};
 use super::segments::Keeper;
@@ -50,35 +50,35 @@ struct SyncState {
 
 impl Log {
     /// Starts a life of the log: makes its first segment (with the seal on the life before) durable, then the threads.
-    pub fn start(env: std::sync::Arc<dyn Env>, mut options: LogOptions, start: LogStart, health: Arc<Health>) -> Result<Self> {
+    pub fn start(env: std::sync::Arc<dyn Env>, options: LogOptions, start: LogStart, health: Arc<Health>) -> Result<Self> {
+        let log = Self::begin(env, options, start, health)?;
+        log.wake()?;
+        Ok(log)
+    }
+    /// The same without its threads: nothing is prepared or synced before [`Log::wake`], so what the caller has to write first finds the room that is left.
+    pub fn begin(env: std::sync::Arc<dyn Env>, mut options: LogOptions, start: LogStart, health: Arc<Health>) -> Result<Self> {
         options.segment_bytes = (options.segment_bytes.max(64 << 10)) & !4095;
-        let fs = env.file_system(&options.dir);
-        if fs == FsKind::Network && !options.allow_network_fs {
-            return Err(super::network_refused(&options));
-        }
-        if options.io == WalIo::Mapped && fs != FsKind::Mappable {
-            return crate::fail!(
-                Unsupported,
-                "wal_io=mapped needs ext4, XFS or tmpfs under {}; use wal_io=auto or write",
-                options.dir.display()
-            );
-        }
+        let fs = super::check_place(&*env, &options.dir, &options.dir, options.io, options.allow_network_fs)?;
         let auto = options.io == WalIo::Auto;
         let mapped = options.io == WalIo::Mapped || (auto && fs == FsKind::Mappable);
         let (old, spare) = earlier_segments(&*env, &options, &start)?;
         let mut shop = Workshop { env, options, mapped };
-        let bytes = Keeper::first_bytes(&shop.options);
-        let first = match shop.prepare(start.first_segment, bytes, start.seal, None, &mut || {}) {
+        let order = Keeper::first_order(&shop.options, start.first_segment, &old);
+        let first = match shop.prepare(order, start.seal, &mut || {}) {
             Err(e) if auto && mapped && e.kind() == ErrorKind::Io => {
                 log::warn!(target: "region", "the log cannot be mapped, it will be written: {e}");
                 shop.mapped = false;
-                shop.prepare(start.first_segment, bytes, start.seal, None, &mut || {})?
+                shop.prepare(order, start.seal, &mut || {})?
             }
             other => other?,
         };
+        if let Some(seal) = start.seal {
+            // The seal is durable: what lies behind it is never looked at again.
+            shop.trim(seal.segment, seal.offset);
+        }
         let first = Arc::new(first);
         let ctx = super::hook_context(&shop.options);
-        let crowd = 2 * std::thread::available_parallelism().map_or(1, |n| n.get());
+        let crowd = 2 * std::thread::available_parallelism().map_or(1, |n| n.get()) as u64;
         let core = Arc::new(Core {
             keeper: Keeper::new(old, spare, &first),
             group: SyncGroup::new(SyncState { oldest: Some(Arc::clone(&first)) }, start.last, first.start(), crowd, ctx),
@@ -88,12 +88,15 @@ impl Log {
             stop: Condvar::new(),
             shop,
         });
-        let log = Self { core: Arc::clone(&core), threads: Mutex::new(Vec::new()) };
-        log.spawn("region-wal-keep", |core| core.keeper.run(&core.shop, &core.appender, &core.health))?;
-        if core.shop.options.sync_interval_ms > 0 {
-            log.spawn("region-wal-sync", |core| core.sync_now_and_then())?;
+        Ok(Self { core, threads: Mutex::new(Vec::new()) })
+    }
+    /// Starts its threads. Once, after `begin`.
+    pub fn wake(&self) -> Result<()> {
+        self.spawn("region-wal-keep", |core| core.keeper.run(&core.shop, &core.appender, &core.health))?;
+        if self.core.shop.options.sync_interval_ms > 0 {
+            self.spawn("region-wal-sync", |core| core.sync_now_and_then())?;
         }
-        Ok(log)
+        Ok(())
     }
 
     fn spawn(&self, name: &str, body: impl FnOnce(&Core) + Send + 'static) -> Result<()> {
@@ -121,10 +124,11 @@ impl Log {
         }
     }
 
-    /// A number for a commit that skips the log. The caller has checked the health.
+    /// A number for a commit that skips the log. Refused like an append once the region is poisoned or the log closed: looked at under the append lock, so that
+    /// no commit comes after the instant from which all are refused.
     #[inline]
-    pub fn skip(&self) -> SequenceNumber {
-        SequenceNumber(self.core.appender.skip())
+    pub fn skip(&self) -> std::result::Result<SequenceNumber, Refused> {
+        self.core.appender.skip(&self.core.health).map(SequenceNumber).ok_or(Refused::Poisoned)
     }
 
     /// The last number given, and the end of the log.
@@ -204,7 +208,7 @@ impl Log {
         super::hook_context(&self.core.shop.options)
     }
 
-    /// Makes everything durable, ends the log with a PAD, stops the threads and removes segments that were prepared for nothing. Nothing can be appended afterwards.
+    /// Makes everything durable, ends the log with a PAD, stops the threads and gives back what was prepared for nothing. Nothing can be appended afterwards.
     pub fn close(&self) -> Result<()> {
         let core = &*self.core;
         // First what was appended, so that the PAD can say that it is durable; then the PAD.
@@ -217,7 +221,12 @@ impl Log {
         if synced.is_err() {
             return Err(core.health.error());
         }
-        core.keeper.clear(&core.shop, &core.appender)
+        core.keeper.clear(&core.shop, &core.appender)?;
+        // All is synced and nobody stores any more: no page of the mapping is touched again.
+        let (segment, end) = core.appender.current();
+        segment.release();
+        core.shop.trim(segment.number, end);
+        Ok(())
     }
 
     fn stop(&self) {
@@ -335,7 +344,8 @@ impl Device for Core {
 
 /// Writeback has write-protected the pages behind the log's end; the syncing thread takes the faults instead of the next writers.
 fn repopulate(segment: &Segment, synced: LogPosition, end: LogPosition) -> io::Result<()> {
-    if !segment.is_mapped() {
+    // One that the log has left meanwhile is written no more.
+    if !segment.is_mapped() || segment.next().is_some() {
         return Ok(());
     }
     let covered = if synced.segment() == end.segment() { end.offset().saturating_sub(synced.offset()) } else { 0 };
@@ -344,7 +354,12 @@ fn repopulate(segment: &Segment, synced: LogPosition, end: LogPosition) -> io::R
     if range.is_empty() {
         return Ok(());
     }
-    match segment.form.populate(range) {
+    let populated = segment.form.populate(range);
+    if segment.next().is_some() {
+        // The log has rolled on since; the keeper may have given this segment's memory back before it was populated again, and will not come back for it.
+        segment.release();
+    }
+    match populated {
         // No page table memory just now: the writers take the faults.
         Err(e) if matches!(e.kind(), io::ErrorKind::OutOfMemory | io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => Ok(()),
         // Anything else means that the next store there may raise SIGBUS: as bad as a failed sync.
@@ -352,18 +367,20 @@ fn repopulate(segment: &Segment, synced: LogPosition, end: LogPosition) -> io::R
     }
 }
 
-/// Numbers and bytes of the segments of earlier lives: those that may still be needed, and those behind the seal that nobody reads.
+/// Numbers and bytes of the segments of earlier lives: those that may still be needed, and the spare ones.
 #[allow(clippy::type_complexity)]
 fn earlier_segments(env: &dyn Env, options: &LogOptions, start: &LogStart) -> Result<(Vec<(u32, u64)>, Vec<(u32, u64)>)> {
     let names = env.list(&options.dir).map_err(|e| Error::io(format!("list {}", options.dir.display()), &e))?;
     let mut numbers: Vec<u32> = names.iter().filter_map(|n| segment_number(n)).filter(|n| *n < start.first_segment).collect();
     numbers.sort_unstable();
+    let spares: std::collections::HashSet<u32> = start.spare.iter().copied().collect();
     let (mut old, mut spare) = (Vec::new(), Vec::new());
     for number in numbers {
         let path = options.dir.join(super::prepare::segment_name(number));
         let bytes = env.file_len(&path).map_err(|e| Error::io(format!("open log segment {}", path.display()), &e))?;
-        let beyond = start.seal.is_some_and(|s| number > s.segment);
-        if beyond { &mut spare } else { &mut old }.push((number, bytes));
+        // The seal's own segment will be trimmed.
+        let bytes = start.seal.filter(|s| s.segment == number).map_or(bytes, |s| bytes.min(trimmed_bytes(s.offset)));
+        if spares.contains(&number) { &mut spare } else { &mut old }.push((number, bytes));
     }
     Ok((old, spare))
 }

@@ -97,4 +97,8 @@ impl SegmentForm for MappedSegment {
     fn populate(&self, range: Range<u32>) -> io::Result<()> {
         self.map.populate(range.start as usize..range.end as usize)
     }
+
+    fn release(&self) -> io::Result<()> {
+        self.map.release()
+    }
 }

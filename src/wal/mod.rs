@@ -8,7 +8,8 @@
 //! | `format.rs`, `record.rs` | bytes: segments and records; cells of a record. Pure |
 //! | `append.rs` | the append lock: number, copy, publish |
 //! | `segment.rs`, `mapped.rs`, `pwrite.rs` | one open segment and the two ways to write to it |
-//! | `sync.rs` | who syncs for whom, the durable number D |
+//! | `sync.rs`, `waiters.rs` | who syncs for whom, the durable number D; who waits |
+//! | `pace.rs` | whether the next sync starts at once or gathers callers |
 //! | `prepare.rs`, `segments.rs` | making a segment file; keeping two ahead, populating, retiring |
 //! | `log.rs` | the face for the commit path |
 //! | `reader.rs`, `recover.rs` | reading a log back, and telling its tail from damage |
@@ -25,6 +26,7 @@ mod log;
 mod mapped;
 #[cfg(loom)]
 mod models;
+mod pace;
 mod prepare;
 mod pwrite;
 mod reader;
@@ -35,17 +37,19 @@ mod segments;
 mod sync;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod waiters;
 
 pub use format::{Level, RecordKind, Seal};
 pub use log::Log;
 pub use record::{Cells, Record, RecordBuffer, RecordCell, RecordRow, Rows};
-pub use recover::{Recovered, RecoveryFacts, recover};
+pub use recover::{Known, Recovered, RecoveryFacts, recover};
 pub use sync::NotDurable;
 
 pub use crate::options::WalIo;
 
-use crate::error::{Error, ErrorKind};
-use std::path::PathBuf;
+use crate::env::{Env, FsKind};
+use crate::error::Error;
+use std::path::{Path, PathBuf};
 
 /// True for the name of a file that a log makes in its region's directory.
 pub fn is_log_name(name: &str) -> bool {
@@ -93,7 +97,7 @@ impl LogOptions {
 }
 
 /// Where a life of the log begins.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct LogStart {
     /// Number of its first segment: above every segment file in the directory.
     pub first_segment: u32,
@@ -101,6 +105,8 @@ pub struct LogStart {
     pub last: u64,
     /// Where the life before ended; None in a new region.
     pub seal: Option<Seal>,
+    /// Segments that no life needs: prepared in vain, or of lives without a record. Their files are used again or removed.
+    pub spare: Vec<u32>,
 }
 
 /// Why a record was refused. Nothing was given out and nothing has changed.
@@ -132,12 +138,16 @@ pub struct LogStats {
     pub mapped: bool,
 }
 
-fn network_refused(options: &LogOptions) -> Error {
-    let dir = options.dir.display();
-    Error::new(
-        ErrorKind::Unsupported,
-        format!("{dir} is on a network file system; set allow_network_fs if its locks and syncs can be trusted"),
-    )
+/// May a log be kept on the file system of `dir`? Errors name `show`, which is to be in it.
+pub fn check_place(env: &dyn Env, dir: &Path, show: &Path, io: WalIo, allow_network_fs: bool) -> crate::Result<FsKind> {
+    let (kind, show) = (env.file_system(dir), show.display());
+    if kind == FsKind::Network && !allow_network_fs {
+        return crate::fail!(Unsupported, "{show} is on a network file system; set allow_network_fs if its locks and syncs can be trusted");
+    }
+    if io == WalIo::Mapped && kind != FsKind::Mappable {
+        return crate::fail!(Unsupported, "wal_io=mapped needs ext4, XFS or tmpfs under {show}; use wal_io=auto or write");
+    }
+    Ok(kind)
 }
 
 /// What hooks of this log are told apart by.

@@ -29,6 +29,10 @@ pub(crate) enum Flaw {
     NoSecondLook,
     /// A leader wakes those who are done, and no next leader.
     NoNextLeader,
+    /// Nobody who waits for a gathering keeps its time.
+    NobodyKeepsTime,
+    /// Who completes a gathering waits like all others.
+    NobodyCompletes,
 }
 
 /// Records of 48 bytes, three words each.
@@ -133,13 +137,23 @@ mod tests {
 
     impl Model {
         fn new(flaw: Flaw, records: usize, failures: u32) -> Hold {
+            Self::make(flaw, records, failures, None)
+        }
+        /// The first sync, and every later one, gathers for so many arrivals.
+        fn gathering(flaw: Flaw, records: usize, arrivals: u64, time_passes: bool) -> Hold {
+            Self::make(flaw, records, 0, Some((arrivals, time_passes)))
+        }
+        fn make(flaw: Flaw, records: usize, failures: u32, gather: Option<(u64, bool)>) -> Hold {
             let len = START + 48 * (records as u32 + 1);
             let segment = Segment::new(1, len, SaltCrc::new(1), Form::Model(ModelSegment::new(records, flaw)), len);
             let segment = Arc::new(segment);
             let mut appender = Appender::new(Arc::clone(&segment), 0, 0);
             appender.flaw = flaw;
-            let mut group = SyncGroup::new(0, 0, LogPosition::new(1, START), usize::MAX, 0);
+            let mut group = SyncGroup::new(0, 0, LogPosition::new(1, START), u64::MAX, 0);
             group.flaw = flaw;
+            if let Some((arrivals, time_passes)) = gather {
+                group.gather(arrivals, time_passes);
+            }
             let model = Self { appender, segment, group, health: Health::new(), stable: AtomicU64::new(0), failures };
             Hold(Some(std::sync::Arc::new(model)))
         }
@@ -279,20 +293,50 @@ mod tests {
         must_fail(|| a_failed_sync_is_final(Flaw::RetrySync));
     }
 
+    /// Two commits gather, for `arrivals`; loom reports a deadlock if one sleeps for ever.
+    fn gatherings_end(flaw: Flaw, arrivals: u64, time_passes: bool) {
+        let m = Model::gathering(flaw, 2, arrivals, time_passes);
+        let other = m.clone();
+        let commit = |m: &Model| {
+            let n = m.append();
+            m.wait(n).expect("nothing fails");
+            assert!(m.stable.load(Ordering::Relaxed) >= n, "{n} was acknowledged and is not durable");
+        };
+        let writers = [m, other].map(|m| thread::spawn(move || commit(&m)));
+        for writer in writers {
+            let _ = writer.join();
+        }
+    }
+
+    /// Its time stands still: only the second arrival can end it.
+    #[test]
+    fn who_completes_a_gathering_leads() {
+        explore(|| gatherings_end(Flaw::None, 2, false));
+        must_fail(|| gatherings_end(Flaw::NobodyCompletes, 2, false));
+    }
+
+    /// The third never comes: only its time can end it.
+    #[test]
+    fn a_gathering_ends_in_time() {
+        explore(|| gatherings_end(Flaw::None, 3, true));
+        must_fail(|| gatherings_end(Flaw::NobodyKeepsTime, 3, true));
+    }
+
     /// Three commits; loom reports a deadlock if one sleeps for ever.
-    fn everybody_wakes(flaw: Flaw) {
-        let m = Model::new(flaw, 3, 0);
-        let threads: Vec<_> = (0..2)
+    fn everybody_wakes(m: &Hold, spawned: usize) {
+        let commit = |m: &Model| {
+            let n = m.append();
+            m.wait(n).expect("nothing fails");
+        };
+        let threads: Vec<_> = (0..spawned)
             .map(|_| {
                 let m = m.clone();
-                thread::spawn(move || {
-                    let n = m.append();
-                    m.wait(n).expect("nothing fails");
-                })
+                thread::spawn(move || commit(&m))
             })
             .collect();
-        let n = m.append();
-        m.wait(n).expect("nothing fails");
+        if spawned < 3 {
+            commit(m);
+        }
         for t in threads {
             let _ = t.join();
         }
@@ -300,8 +344,17 @@ mod tests {
 
     #[test]
     fn no_follower_sleeps_for_ever() {
-        explore(|| everybody_wakes(Flaw::None));
-        must_fail(|| everybody_wakes(Flaw::NoSecondLook));
-        must_fail(|| everybody_wakes(Flaw::NoNextLeader));
+        explore(|| everybody_wakes(&Model::new(Flaw::None, 3, 0), 2));
+        must_fail(|| everybody_wakes(&Model::new(Flaw::NoSecondLook, 3, 0), 2));
+        must_fail(|| everybody_wakes(&Model::new(Flaw::NoNextLeader, 3, 0), 2));
+    }
+
+    /// As above, where every sync gathers for two: one is left over, before or after the two, and may have entered the queue during a sync.
+    /// All three are spawned: loom takes a late unpark, which is harmless, for the end of a join.
+    #[test]
+    fn no_follower_sleeps_for_ever_behind_a_gathering() {
+        explore(|| everybody_wakes(&Model::gathering(Flaw::None, 3, 2, true), 3));
+        must_fail(|| everybody_wakes(&Model::gathering(Flaw::NobodyKeepsTime, 3, 2, true), 3));
+        must_fail(|| everybody_wakes(&Model::gathering(Flaw::NoNextLeader, 3, 2, true), 3));
     }
 }

@@ -10,11 +10,13 @@ use super::mapped::MappedSegment;
 use super::pwrite::{PwriteSegment, write_zeros};
 use super::segment::{Form, Segment};
 use crate::env::{Env, EnvFile};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::lock_order::{self, Level as LockLevel};
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// Smaller segments than that are not made to fit a nearly full disk.
+pub(super) const SEGMENT_BYTES_MIN: u32 = 64 << 10;
 pub(super) const NEW_NAME: &str = "wal.new";
 /// Zeros written between two syncs while a segment is prepared.
 const ZERO_SLICE_BYTES: u64 = 2 << 20;
@@ -30,6 +32,23 @@ pub(super) fn segment_name(number: u32) -> String {
 pub(super) fn segment_number(name: &str) -> Option<u32> {
     let digits = name.strip_prefix("wal.").filter(|d| d.len() == 10 && d.bytes().all(|b| b.is_ascii_digit()))?;
     digits.parse().ok()
+}
+
+/// What the next segment is to be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Order {
+    pub(super) number: u32,
+    /// Multiples of a page.
+    pub(super) bytes: u32,
+    /// If there is no space for `bytes`.
+    pub(super) bytes_min: u32,
+    /// An old segment whose file is used again; its size is `bytes`.
+    pub(super) reuse: Option<u32>,
+}
+
+/// Bytes of a segment's file that holds nothing behind `end`.
+pub(super) fn trimmed_bytes(end: u32) -> u64 {
+    (end as u64).next_multiple_of(4096)
 }
 
 /// What a preparation needs to know.
@@ -48,15 +67,21 @@ impl Workshop {
         self.path(&segment_name(number))
     }
 
-    /// Makes segment `number` of `bytes` bytes ready for records. `reuse` is an old segment's number. `between` is called now and then.
-    pub(super) fn prepare(
-        &self,
-        number: u32,
-        bytes: u32,
-        seal: Option<Seal>,
-        reuse: Option<u32>,
-        between: &mut dyn FnMut(),
-    ) -> Result<Segment> {
+    /// Makes a segment ready for records. Where the disk has no room for it, a smaller one: the last of the space is of use, too. `between` is called now and then.
+    pub(super) fn prepare(&self, order: Order, seal: Option<Seal>, between: &mut dyn FnMut()) -> Result<Segment> {
+        let mut order = order;
+        loop {
+            match self.prepare_one(order.number, order.bytes, seal, order.reuse.take(), between) {
+                Err(e) if e.kind() == ErrorKind::NoSpace && order.bytes > order.bytes_min => {
+                    order.bytes = ((order.bytes / 4) & !4095).max(order.bytes_min);
+                    log::warn!(target: "region", "the next log segment will be of {} bytes: {e}", order.bytes);
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn prepare_one(&self, number: u32, bytes: u32, seal: Option<Seal>, reuse: Option<u32>, between: &mut dyn FnMut()) -> Result<Segment> {
         lock_order::assert_free_from(LockLevel::LogAppend, "preparing a segment");
         let path = self.path(NEW_NAME);
         let file = self.fresh_file(&path, reuse)?;
@@ -143,6 +168,19 @@ impl Workshop {
         let segment = Segment::new(number, bytes, salt, Form::Mapped(map), 0);
         segment.populate_to(WINDOW_FSYNC_BYTES).map_err(|e| populate_error(path, &e))?;
         Ok(segment)
+    }
+
+    /// Gives back what a segment's file holds behind the log's end, which is settled: by a seal, or since the log is closed. Not synced: a crash that takes it
+    /// back costs only space, and so does a failure.
+    pub(super) fn trim(&self, number: u32, end: u32) {
+        let (path, bytes) = (self.segment_path(number), trimmed_bytes(end));
+        let cut = || {
+            let file = self.env.open(&path, true)?;
+            if file.len()? > bytes { file.set_len(bytes) } else { Ok(()) }
+        };
+        if let Err(e) = cut() {
+            log::warn!(target: "region", "give back the unused part of log segment {}: {e}", path.display());
+        }
     }
 
     /// Removes a segment's file; a failure costs only space. False: it is still there.

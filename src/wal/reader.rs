@@ -2,7 +2,7 @@
 //!
 //! Reads are big and sequential into one reused buffer; records are looked at in place, so that nothing is allocated or copied per record. A buffer grows beyond a
 //! megabyte only for a record whose header word proves that it was written at this very place, and never beyond the file's own length.
-//! A read error is an error of the open, never an end of the log.
+//! A read error is an error of the open, never an end of the log. A file is open only while it is read: a log may have more segments than a process may have files.
 #![forbid(unsafe_code)]
 
 use super::format::{self, Found, HeaderWord, RawRecord, SEGMENT_HEADER_BYTES, SaltCrc, SegmentHeader};
@@ -21,12 +21,24 @@ pub(super) struct Progress<'a> {
     pub(super) total: u64,
     /// Bytes of the segments before the one that is read now.
     pub(super) before: u64,
+    /// What was said last. A position may be read twice; what is said never goes back.
+    pub(super) told: u64,
 }
 
 impl Progress<'_> {
     fn tell(&mut self, offset: u64) -> Result<()> {
-        let done = (self.before + offset).min(self.total);
-        if (self.call)(done, self.total) {
+        self.told = (self.before + offset).min(self.total).max(self.told);
+        self.say()
+    }
+
+    /// Everything was read.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        self.told = self.total;
+        if self.total == 0 { Ok(()) } else { self.say() }
+    }
+
+    fn say(&mut self) -> Result<()> {
+        if (self.call)(self.told, self.total) {
             return Err(Error::new(ErrorKind::Cancelled, "the progress callback asked to stop the recovery of the log"));
         }
         Ok(())
@@ -49,8 +61,13 @@ pub(super) struct SegmentFile {
     pub(super) header: SegmentHeader,
     /// Length of the file, cut to what offsets can name.
     pub(super) len: u32,
-    pub(super) file: Box<dyn EnvFile>,
     salt: SaltCrc,
+}
+
+/// The same while it is read.
+pub(super) struct OpenSegment<'s> {
+    of: &'s SegmentFile,
+    pub(super) file: Box<dyn EnvFile>,
 }
 
 /// What stands at a position.
@@ -92,16 +109,20 @@ fn read_error(path: &Path, offset: u64, e: &io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("read log segment {}, offset {offset}: {e}", path.display()))
 }
 
-/// Opens a segment file and reads its header. The outer error is of the system, the inner says what is wrong with the header.
-pub(super) fn open(env: &dyn Env, path: PathBuf, writable: bool) -> Result<std::result::Result<SegmentFile, Error>> {
-    let file = env.open(&path, writable).map_err(|e| Error::new(ErrorKind::Io, format!("open log segment {}: {e}", path.display())))?;
+fn open_file(env: &dyn Env, path: &Path, writable: bool) -> Result<Box<dyn EnvFile>> {
+    env.open(path, writable).map_err(|e| Error::new(ErrorKind::Io, format!("open log segment {}: {e}", path.display())))
+}
+
+/// Reads a segment's header. The outer error is of the system, the inner says what is wrong with the header.
+pub(super) fn look(env: &dyn Env, path: PathBuf) -> Result<std::result::Result<SegmentFile, Error>> {
+    let file = open_file(env, &path, false)?;
     let len = file.len().map_err(|e| read_error(&path, 0, &e))?;
     let len = u32::try_from(len).unwrap_or(u32::MAX) & !7;
     let mut bytes = vec![0; SEGMENT_HEADER_BYTES as usize];
     let n = read_full(&*file, &mut bytes, 0).map_err(|(at, e)| read_error(&path, at, &e))?;
     bytes.truncate(n);
     Ok(match SegmentHeader::decode(&bytes) {
-        Ok(header) => Ok(SegmentFile { salt: SaltCrc::new(header.salt), path, header, len, file }),
+        Ok(header) => Ok(SegmentFile { salt: SaltCrc::new(header.salt), path, header, len }),
         Err(what) => Err(corrupt(&path, 0, what)),
     })
 }
@@ -121,19 +142,25 @@ fn read_full(file: &dyn EnvFile, to: &mut [u8], offset: u64) -> std::result::Res
 }
 
 impl SegmentFile {
+    pub(super) fn open(&self, env: &dyn Env, writable: bool) -> Result<OpenSegment<'_>> {
+        Ok(OpenSegment { of: self, file: open_file(env, &self.path, writable)? })
+    }
+}
+
+impl OpenSegment<'_> {
     /// Bytes from `offset` on: at least `want` of them, unless the file ends before.
     fn view<'b>(&self, buffer: &'b mut Buffer, offset: u32, want: usize, progress: &mut Progress<'_>) -> Result<&'b [u8]> {
-        let here = (offset as u64).checked_sub(buffer.start).map(|at| at as usize).filter(|_| buffer.of == self.header.number);
+        let here = (offset as u64).checked_sub(buffer.start).map(|at| at as usize).filter(|_| buffer.of == self.of.header.number);
         let have = here.and_then(|at| buffer.bytes.len().checked_sub(at)).unwrap_or(0);
-        let left = (self.len - offset.min(self.len)) as usize;
+        let left = (self.of.len - offset.min(self.of.len)) as usize;
         if have >= want.min(left) && here.is_some() {
             return Ok(buffer.bytes.get(here.unwrap_or(0)..).unwrap_or_default());
         }
         progress.tell(offset as u64)?;
         buffer.bytes.resize(want.max(READ_BYTES).min(left), 0);
         buffer.start = offset as u64;
-        buffer.of = self.header.number;
-        let n = read_full(&*self.file, &mut buffer.bytes, offset as u64).map_err(|(at, e)| read_error(&self.path, at, &e))?;
+        buffer.of = self.of.header.number;
+        let n = read_full(&*self.file, &mut buffer.bytes, offset as u64).map_err(|(at, e)| read_error(&self.of.path, at, &e))?;
         buffer.bytes.truncate(n);
         Ok(&buffer.bytes)
     }
@@ -141,15 +168,15 @@ impl SegmentFile {
     /// What stands at `offset`, `last` being the last number before it.
     #[inline]
     pub(super) fn step<'b>(&self, buffer: &'b mut Buffer, offset: u32, last: Option<u64>, progress: &mut Progress<'_>) -> Result<Step<'b>> {
-        let left = self.len.saturating_sub(offset);
+        let left = self.of.len.saturating_sub(offset);
         let word = format::u64_at(self.view(buffer, offset, LOOK_BYTES, progress)?, 0).unwrap_or(0);
-        let length = match format::header_word(self.salt, offset, left, word) {
+        let length = match format::header_word(self.of.salt, offset, left, word) {
             HeaderWord::Nothing => return Ok(Step::Stop(Stop::Nothing)),
             HeaderWord::Bad => return Ok(Step::Stop(Stop::Bad("no record starts here: its header word is wrong"))),
             HeaderWord::Length(length) => length,
         };
         let want = format::bytes_to_examine(length, self.view(buffer, offset, LOOK_BYTES, progress)?);
-        Ok(match format::examine(self.salt, offset, length, self.view(buffer, offset, want, progress)?, last) {
+        Ok(match format::examine(self.of.salt, offset, length, self.view(buffer, offset, want, progress)?, last) {
             Found::Valid(record) => Step::Record(record, length),
             Found::Unfinished => Step::Stop(Stop::Unfinished),
             Found::Bad(what) => Step::Stop(Stop::Bad(what)),
@@ -165,7 +192,7 @@ impl SegmentFile {
     pub(super) fn resync(&self, buffer: &mut Buffer, from: u32, progress: &mut Progress<'_>) -> Result<Beyond> {
         let mut found = Beyond::default();
         let mut offset = from;
-        while offset < self.len {
+        while offset < self.of.len {
             let view = self.view(buffer, offset, 8, progress)?;
             let (words, _) = view.as_chunks::<8>();
             if words.is_empty() {
@@ -182,7 +209,7 @@ impl SegmentFile {
             offset += 8;
             // Most words are not header words: only one that fits this place is worth reading on.
             let at = offset - 8;
-            if matches!(format::header_word(self.salt, at, self.len - at, word), HeaderWord::Length(_))
+            if matches!(format::header_word(self.of.salt, at, self.of.len - at, word), HeaderWord::Length(_))
                 && let Step::Record(record, length) = self.step(buffer, at, None, progress)?
             {
                 found.valid += 1;

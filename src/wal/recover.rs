@@ -11,6 +11,11 @@
 //! The *mark* is the largest `durable_below` of any whole record of that life, also behind damage: what was synced must be there.
 //! Then the bytes from mark to end are written again with themselves and synced, before anybody can see them: a second crash must not lose what this open has shown.
 //!
+//! A life without a record counts for nothing: the next one names the end of the life before it, and its segments may go. So opening and closing leaves nothing behind.
+//!
+//! The manifest notes how far the log was synced: to the start of the first segment at each open, to the end at each clean close. The log must reach at least that
+//! far, so that last segments that are missing are noticed. A crash before such a note leaves an older one, which holds as well.
+//!
 //! A crash anywhere in here changes nothing that the next recovery looks at. Threads: one; nobody else has the region open.
 #![forbid(unsafe_code)]
 
@@ -36,8 +41,19 @@ pub struct Recovered {
     pub next_segment: u32,
     /// Where the log ends now; None if there is no segment.
     pub seal: Option<Seal>,
+    /// Segments of this region that count for nothing: what lives had prepared and not used, and lives without a record.
+    pub spare: Vec<u32>,
     /// For the recovery report.
     pub report: RecoveryFacts,
+}
+
+/// What the manifest says about the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Segments below this one are not needed.
+    pub first_segment: u32,
+    /// Everything below is durable; 0 where nothing is known.
+    pub synced: LogPosition,
 }
 
 /// Facts for the recovery report.
@@ -63,36 +79,39 @@ pub struct RecoveryFacts {
     pub end: LogPosition,
 }
 
-/// Reads the log from segment `first_needed` on and hands every commit and CARRY record to `apply`, in order. Errors: Corrupt (names file and offset), Io, Cancelled,
+/// Reads the log from the first segment needed on and hands every commit and CARRY record to `apply`, in order. Errors: Corrupt (names file and offset), Io, Cancelled,
 /// Unsupported (network file system), and whatever `apply` says. Unless `read_only`, what was not known durable is written again; in both cases it is synced.
 pub fn recover(
     env: &dyn Env,
     options: &LogOptions,
-    first_needed: u32,
+    known: Known,
     read_only: bool,
     apply: &mut dyn FnMut(&Record<'_>) -> Result<()>,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Recovered> {
-    let network = env.file_system(&options.dir) == FsKind::Network;
-    if network && !options.allow_network_fs {
-        return Err(super::network_refused(options));
-    }
+    // How it is written does not matter to who reads it.
+    let network = super::check_place(env, &options.dir, &options.dir, super::WalIo::Auto, options.allow_network_fs)? == FsKind::Network;
     let names = env.list(&options.dir).map_err(|e| Error::io(format!("list {}", options.dir.display()), &e))?;
     let mut numbers: Vec<u32> = names.iter().filter_map(|n| segment_number(n)).collect();
     numbers.sort_unstable();
     let highest = numbers.last().copied().unwrap_or(0);
+    let first_needed = known.first_segment;
     numbers.retain(|n| *n >= first_needed);
     let Some(next_segment) = highest.max(first_needed.saturating_sub(1)).checked_add(1) else {
         return crate::fail!(Corrupt, "{}: a log segment with the highest possible number", options.dir.display());
     };
 
-    let Lives { closed, last } = arrange(env, options, first_needed, numbers, read_only)?;
+    let Lives { closed, last, mut spare } = arrange(env, options, first_needed, numbers)?;
+    if last.last().map_or(0, |s| s.header.number) < known.synced.segment() {
+        return Err(lost(options, known.synced));
+    }
     let all = || closed.iter().flat_map(|(segments, _)| segments).chain(&last);
     let total = all().map(|s| s.len as u64).sum();
     let segments = all().count() as u64;
     let mut walk = Walk {
+        env,
         apply,
-        progress: Progress { call: progress, total, before: 0 },
+        progress: Progress { call: progress, total, before: 0, told: 0 },
         buffer: Buffer::default(),
         last: None,
         max_tick: 0,
@@ -113,14 +132,19 @@ pub fn recover(
             same_kernel &= segment.header.boot_id == boot_id && segment.header.identity == identity;
         }
         walk.facts.same_kernel = same_kernel;
-        walk.mark = start.0;
+        walk.mark = start.0.max(known.synced.0);
         walk.last_life(&last, options)?;
+        walk.progress.finish()?;
         let (mark, end) = (LogPosition(walk.mark), walk.facts.end);
         walk.facts.mark = mark;
         for segment in &last {
-            make_durable(segment, mark, end, read_only)?;
+            make_durable(env, segment, mark, end, read_only)?;
         }
-        seal = Some(Seal { segment: end.segment(), offset: end.offset(), number: walk.last.unwrap_or(0) });
+        // A life without a record is passed over.
+        let before = first.header.seal.filter(|_| end == start);
+        let at = before.unwrap_or(Seal { segment: end.segment(), offset: end.offset(), number: walk.last.unwrap_or(0) });
+        spare.extend(last.iter().map(|s| s.header.number).filter(|n| *n > at.segment));
+        seal = Some(at);
     }
     Ok(Recovered {
         last: walk.last.unwrap_or(0),
@@ -128,6 +152,7 @@ pub fn recover(
         max_generation: walk.max_generation,
         next_segment,
         seal,
+        spare,
         report: walk.facts,
     })
 }
@@ -138,14 +163,16 @@ struct Lives {
     closed: Vec<(Vec<SegmentFile>, Seal)>,
     /// The last life; empty if there is no segment at all.
     last: Vec<SegmentFile>,
+    /// Between a seal's segment and the one that carries it.
+    spare: Vec<u32>,
 }
 
 /// Reads the headers, drops what does not count, sorts the rest into lives and checks that none is missing where none may be.
-fn arrange(env: &dyn Env, options: &LogOptions, first_needed: u32, numbers: Vec<u32>, read_only: bool) -> Result<Lives> {
+fn arrange(env: &dyn Env, options: &LogOptions, first_needed: u32, numbers: Vec<u32>) -> Result<Lives> {
     let mut files = Vec::new();
     for number in numbers {
         let path = options.dir.join(segment_name(number));
-        let opened = reader::open(env, path.clone(), !read_only)?.and_then(|file| match file.header.seal {
+        let opened = reader::look(env, path.clone())?.and_then(|file| match file.header.seal {
             _ if file.header.number != number => Err(corrupt(&path, 12, "the header has another segment's number")),
             Some(seal) if seal.segment >= number => Err(corrupt(&path, 80, "the seal names a later segment")),
             _ => Ok(file),
@@ -155,13 +182,14 @@ fn arrange(env: &dyn Env, options: &LogOptions, first_needed: u32, numbers: Vec<
             files.push((number, opened));
         }
     }
-    let mut closed = Vec::new();
+    let (mut closed, mut spare) = (Vec::new(), Vec::new());
     // The life that is being collected: numbers, and files or what is wrong with them.
     let mut life: Vec<(u32, Result<SegmentFile>)> = Vec::new();
     let mut starts_at = first_needed;
     for (number, file) in files {
         if let Some(seal) = file.as_ref().ok().and_then(|f| f.header.seal) {
             // Between the seal and this segment lies what the life before had prepared: it may be there or missing.
+            spare.extend(life.iter().filter(|(n, file)| *n > seal.segment && file.is_ok()).map(|(n, _)| *n));
             life.retain(|(n, _)| *n <= seal.segment);
             let ended = life.drain(..).map(|(_, f)| f).collect::<Result<Vec<_>>>()?;
             if seal.segment >= first_needed {
@@ -176,11 +204,17 @@ fn arrange(env: &dyn Env, options: &LogOptions, first_needed: u32, numbers: Vec<
     if let Some(first) = last.first().filter(|f| f.header.number != starts_at) {
         return Err(missing(options, starts_at, first.header.number));
     }
-    Ok(Lives { closed, last })
+    Ok(Lives { closed, last, spare })
 }
 
 fn missing(options: &LogOptions, number: u32, next: u32) -> Error {
     corrupt(&options.dir.join(segment_name(number)), 0, &format!("the file is missing, though segment {next} needs it"))
+}
+
+/// The log ends before a segment that the manifest knows.
+fn lost(options: &LogOptions, synced: LogPosition) -> Error {
+    let what = format!("the file is missing, though the log was synced up to offset {} of it", synced.offset());
+    corrupt(&options.dir.join(segment_name(synced.segment())), 0, &what)
 }
 
 /// The segments' numbers go from `first` up without gap, and to `last` if that is given.
@@ -200,6 +234,7 @@ fn check_numbers(options: &LogOptions, segments: &[SegmentFile], first: u32, las
 
 /// State of the walk over all lives.
 struct Walk<'a> {
+    env: &'a dyn Env,
     apply: &'a mut dyn FnMut(&Record<'_>) -> Result<()>,
     progress: Progress<'a>,
     buffer: Buffer,
@@ -216,8 +251,9 @@ impl Walk<'_> {
     /// Walks one segment up to `limit`, or to the first position without a valid record. Returns that position; None: everything up to `limit` is valid.
     fn segment(&mut self, segment: &SegmentFile, limit: u32) -> Result<Option<(u32, Stop)>> {
         let mut offset = SEGMENT_HEADER_BYTES;
+        let reading = segment.open(self.env, false)?;
         while offset < limit {
-            let (record, length) = match segment.step(&mut self.buffer, offset, self.last, &mut self.progress)? {
+            let (record, length) = match reading.step(&mut self.buffer, offset, self.last, &mut self.progress)? {
                 Step::Record(record, length) => (record, length),
                 Step::Stop(stop) => return Ok(Some((offset, stop))),
             };
@@ -289,6 +325,9 @@ impl Walk<'_> {
         let position = LogPosition::new(segment.header.number, offset);
         const HINT: &str = "; if the device lost power without this machine rebooting, open with recovery=power_cut";
         if position.0 < self.mark {
+            if let Some(behind) = segments.get(run).filter(|_| at + 1 == run && stop == Stop::Nothing) {
+                return Err(missing(options, first.saturating_add(run as u32), behind.header.number));
+            }
             let mark = LogPosition(self.mark);
             let what = format!("{}, though the log was synced up to segment {} offset {}", describe(stop), mark.segment(), mark.offset());
             return Err(corrupt(&segment.path, offset, &what));
@@ -311,12 +350,13 @@ impl Walk<'_> {
             let end = if i == at { offset } else { SEGMENT_HEADER_BYTES };
             // The word at the end itself is known not to start a valid record.
             let from = if i == at { offset.saturating_add(8) } else { SEGMENT_HEADER_BYTES };
+            let segment = segment.open(self.env, false)?;
             let found = segment.resync(&mut self.buffer, from, &mut self.progress)?;
             behind.valid += found.valid;
             self.mark = self.mark.max(found.mark);
             let first_word = if i == at && !segment.is_zero_at(&mut self.buffer, offset, &mut self.progress)? { end + 8 } else { end };
             behind.bytes += found.nonzero_end.max(first_word).saturating_sub(end) as u64;
-            self.progress.before += segment.len as u64;
+            self.progress.before += segments.get(i).map_or(0, |s| s.len as u64);
         }
         Ok(behind)
     }
@@ -338,7 +378,7 @@ fn describe(stop: Stop) -> &'static str {
 
 /// Writes the segment's bytes between mark and end again with themselves and syncs it. After a failed sync the kernel counts pages as clean that never reached the
 /// disk: only writing makes them dirty again.
-fn make_durable(segment: &SegmentFile, mark: LogPosition, end: LogPosition, read_only: bool) -> Result<()> {
+fn make_durable(env: &dyn Env, segment: &SegmentFile, mark: LogPosition, end: LogPosition, read_only: bool) -> Result<()> {
     let number = segment.header.number;
     if number < mark.segment() || number > end.segment() {
         return Ok(());
@@ -346,15 +386,16 @@ fn make_durable(segment: &SegmentFile, mark: LogPosition, end: LogPosition, read
     let what = |e: &std::io::Error| Error::io(format!("make log segment {} durable", segment.path.display()), e);
     let from = if number == mark.segment() { mark.offset() } else { 0 };
     let to = if number == end.segment() { end.offset() } else { segment.len };
+    let file = segment.open(env, !read_only)?.file;
     if !read_only {
         let mut piece = vec![0u8; 1 << 20];
         let mut at = from as u64;
         while at < to as u64 {
             let n = (to as u64 - at).min(piece.len() as u64) as usize;
             let part = piece.get_mut(..n).unwrap_or_default();
-            segment.file.read_exact_at(part, at).and_then(|()| segment.file.write_all_at(part, at)).map_err(|e| what(&e))?;
+            file.read_exact_at(part, at).and_then(|()| file.write_all_at(part, at)).map_err(|e| what(&e))?;
             at += n as u64;
         }
     }
-    segment.file.sync_data().map_err(|e| what(&e))
+    file.sync_data().map_err(|e| what(&e))
 }

@@ -25,6 +25,10 @@ pub(super) trait SegmentForm {
     fn sync(&self) -> io::Result<()>;
     /// Makes pages present and writable.
     fn populate(&self, range: Range<u32>) -> io::Result<()>;
+    /// Gives memory back that only writing needs: the log has left this segment, and a sync goes by the file.
+    fn release(&self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The forms, as an enum: the append path is monomorphic and branches once.
@@ -82,6 +86,13 @@ impl Segment {
         Ok(())
     }
 
+    /// Gives its memory back, once the log has gone on to the next one. A failure costs memory until the segment is synced, and nothing else.
+    pub(super) fn release(&self) {
+        if let Err(e) = self.form.release() {
+            log::warn!(target: "region", "give back the memory of log segment {}: {e}", self.number);
+        }
+    }
+
     /// The segment after this one, once the appender has rolled to it.
     pub(super) fn next(&self) -> Option<&Arc<Segment>> {
         self.next.get()
@@ -126,6 +137,14 @@ impl SegmentForm for Form {
             Self::Pwrite(p) => p.populate(range),
             #[cfg(loom)]
             Self::Model(m) => m.populate(range),
+        }
+    }
+    fn release(&self) -> io::Result<()> {
+        match self {
+            Self::Mapped(m) => m.release(),
+            Self::Pwrite(_) => Ok(()),
+            #[cfg(loom)]
+            Self::Model(_) => Ok(()),
         }
     }
 }

@@ -4,14 +4,15 @@
 //! (`prepare.rs`) and a window populated in front of the log's end. While it writes zeros it looks at the window now and then: one long fsync would let the
 //! writers run dry.
 //!
-//! Sizes grow from 4 MB by four per roll to `segment_bytes`, so that opening a region is fast and a busy one soon works with large segments.
+//! Sizes grow from 4 MB by four per roll to `segment_bytes`, so that opening a region is fast and a busy one soon works with large segments. On a disk that is
+//! nearly full they shrink, down to 64 KB, before anybody is told that it is full.
 //!
 //! Threads: `Files` is locked for a few instructions at a time, never while the append lock is held (a leaf lock) and never over I/O.
 
 use super::LogOptions;
 use super::append::{Appender, PREPARED};
 use super::format::{RecordKind, SEGMENT_HEADER_BYTES};
-use super::prepare::{WINDOW_FSYNC_BYTES, Workshop, populate_error};
+use super::prepare::{Order, SEGMENT_BYTES_MIN, WINDOW_FSYNC_BYTES, Workshop, populate_error};
 use super::segment::{Segment, drop_chain};
 use crate::clock::Timeout;
 use crate::error::{Error, ErrorKind, Result};
@@ -22,6 +23,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 const FIRST_BYTES: u32 = 4 << 20;
+/// Each roll asks for a segment so many times larger, up to `segment_bytes`.
+const GROWTH: u32 = 4;
 /// Populated ahead of the log's end while no commit waits for a sync.
 const WINDOW_BYTES: u32 = 8 << 20;
 /// Populated per call, so that writers get it piece by piece.
@@ -35,6 +38,25 @@ const LEFT_AT_ONCE: usize = 16;
 struct SegmentFile {
     number: u32,
     bytes: u64,
+}
+
+/// Segments that the log has left keep their pages in this process until they are synced, which may be long after; nobody stores into them any more, since the
+/// appender rolls under the append lock, and syncs go by the file. So the keeper gives their memory back as soon as it is called for the next segment: at most
+/// two full segments and a window hold memory, however far the syncs lag.
+struct Behind {
+    /// The oldest segment that may still hold memory.
+    oldest: Arc<Segment>,
+}
+
+impl Behind {
+    fn release(&mut self, appender: &Appender) {
+        let in_use = appender.current().0.number;
+        while self.oldest.number < in_use {
+            let Some(next) = self.oldest.next().cloned() else { return };
+            self.oldest.release();
+            self.oldest = next;
+        }
+    }
 }
 
 /// The files of the log and the keeper's orders.
@@ -56,6 +78,8 @@ struct Files {
     spare: Vec<SegmentFile>,
     first_number: u32,
     next_number: u32,
+    /// The last segment was of a quarter of that: where the disk was too full for a large one, the next is not tried at full size at once.
+    grow_to: u32,
     /// The longest record that a writer waits to append.
     needed: u32,
     /// Preparations ended so far, well or not.
@@ -89,6 +113,7 @@ impl Keeper {
             spare: spare.into_iter().map(file).collect(),
             first_number: first.number,
             next_number: first.number.saturating_add(1),
+            grow_to: first.len.max(SEGMENT_BYTES_MIN).saturating_mul(GROWTH),
             called: true,
             left: Vec::with_capacity(LEFT_AT_ONCE),
             ..Files::default()
@@ -102,13 +127,19 @@ impl Keeper {
         self.files.lock()
     }
 
-    /// Size of the first segment of a life.
-    pub(super) fn first_bytes(options: &LogOptions) -> u32 {
-        options.segment_bytes.min(FIRST_BYTES)
+    /// The first segment of a life. At the limit the region opens all the same, to be read: with a segment that takes no record, so that writes are refused as in
+    /// a region that has reached its limit while open, and however many lives there are, the log does not grow.
+    pub(super) fn first_order(options: &LogOptions, number: u32, old: &[(u32, u64)]) -> Order {
+        let bytes = options.segment_bytes.min(FIRST_BYTES);
+        let room = options.bytes_max.saturating_sub(old.iter().map(|(_, bytes)| bytes).sum()) & !4095;
+        let bytes = (bytes as u64).min(room).max(SEGMENT_HEADER_BYTES as u64) as u32;
+        Order { number, bytes, bytes_min: bytes.min(SEGMENT_BYTES_MIN), reuse: None }
     }
 
     /// The keeper's thread: works until nothing is left to do, then sleeps until called.
     pub(super) fn run(&self, shop: &Workshop, appender: &Appender, health: &Health) {
+        // Nothing rolls before this thread has prepared something: the first segment.
+        let mut behind = Behind { oldest: appender.current().0 };
         loop {
             {
                 let mut files = self.files();
@@ -116,16 +147,19 @@ impl Keeper {
                     files = wait(&self.work, files, None);
                 }
                 if files.stop {
-                    return;
+                    break;
                 }
                 files.called = false;
             }
-            while self.work_once(shop, appender, health) {}
+            while self.work_once(shop, appender, health, &mut behind) {}
         }
+        // One by one: see `drop_chain`.
+        behind.release(appender);
     }
 
     /// One piece of work; false: nothing to do, or it failed and waits for the next call.
-    fn work_once(&self, shop: &Workshop, appender: &Appender, health: &Health) -> bool {
+    fn work_once(&self, shop: &Workshop, appender: &Appender, health: &Health, behind: &mut Behind) -> bool {
+        behind.release(appender);
         self.drop_left();
         if !health.is_good() || self.files().stop {
             return false;
@@ -134,8 +168,10 @@ impl Keeper {
             self.ended(Err(e));
             return false;
         }
-        let Some((number, bytes, reuse)) = self.next_preparation(shop, appender) else { return false };
-        let result = shop.prepare(number, bytes, None, reuse, &mut || {
+        let Some(order) = self.next_preparation(shop, appender) else { return false };
+        let number = order.number;
+        let result = shop.prepare(order, None, &mut || {
+            behind.release(appender);
             // An error shows again at the next look, when nothing else is in hand.
             let _ = self.populate_ahead(shop, appender);
         });
@@ -143,6 +179,7 @@ impl Keeper {
             let mut files = self.files();
             files.live.push_back(SegmentFile { number, bytes: segment.len as u64 });
             files.next_number = number.saturating_add(1);
+            files.grow_to = segment.len.saturating_mul(GROWTH);
         }
         let result = result.map(|segment| {
             appender.add_prepared(Arc::new(segment));
@@ -183,8 +220,8 @@ impl Keeper {
         }
     }
 
-    /// Number, size and file of the segment to prepare now, if any.
-    fn next_preparation(&self, shop: &Workshop, appender: &Appender) -> Option<(u32, u32, Option<u32>)> {
+    /// The segment to prepare now, if any.
+    fn next_preparation(&self, shop: &Workshop, appender: &Appender) -> Option<Order> {
         let (ready, first) = appender.prepared();
         let needed = self.files().needed;
         let full = shop.options.segment_bytes;
@@ -200,12 +237,15 @@ impl Keeper {
         let current = appender.current().0.number;
         let mut files = self.files();
         let rolls = current.saturating_sub(files.first_number).min(8);
-        let grown = (FIRST_BYTES as u64) << (2 * rolls);
-        let bytes = grown.min(full as u64).max(fits as u64) as u32;
+        let grown = (FIRST_BYTES as u64) * (GROWTH as u64).pow(rolls);
+        let bytes = grown.min(full as u64).min(files.grow_to as u64).max(fits as u64) as u32;
         let at = files.spare.iter().position(|s| s.bytes == bytes as u64);
         let reuse = at.map(|at| files.spare.swap_remove(at).number);
-        // Spares of another size never fit again.
-        let useless: Vec<_> = if reuse.is_none() { files.spare.extract_if(.., |s| s.bytes != full as u64).collect() } else { Vec::new() };
+        // Spares of another size never fit again; and where space is short, none is kept for later.
+        let over = files.bytes().saturating_add(bytes as u64) > shop.options.bytes_max;
+        let short = over || files.error.as_ref().is_some_and(|e| e.kind() == ErrorKind::NoSpace);
+        let useless: Vec<_> =
+            if reuse.is_none() { files.spare.extract_if(.., |s| short || s.bytes != full as u64).collect() } else { Vec::new() };
         // A reused file's bytes are counted again once it is prepared.
         files.looks += 1;
         files.at_limit = files.bytes().saturating_add(bytes as u64) > shop.options.bytes_max;
@@ -222,7 +262,7 @@ impl Keeper {
             self.space.notify_all();
             return None;
         }
-        Some((number, bytes, reuse))
+        Some(Order { number, bytes, bytes_min: fits.max(SEGMENT_BYTES_MIN).min(bytes), reuse })
     }
 
     /// Takes back and removes what is prepared and not used yet. The last one first, and none below one that stays: a crash or an

@@ -3,6 +3,7 @@
 mod appending;
 mod formats;
 mod killing;
+mod lives;
 mod recovery;
 mod sealing;
 mod space;
@@ -26,6 +27,8 @@ struct Rig {
     env: Arc<FaultEnv>,
     options: LogOptions,
     health: Arc<Health>,
+    /// What a manifest would say.
+    synced: LogPosition,
 }
 
 static NEXT_UUID: AtomicU64 = AtomicU64::new(1);
@@ -47,11 +50,15 @@ impl Rig {
     }
     fn over(mem: MemEnv, options: LogOptions) -> Self {
         let env = Arc::new(FaultEnv::new(Arc::new(mem.clone())));
-        Self { mem, env, options, health: Arc::new(Health::new()) }
+        Self { mem, env, options, health: Arc::new(Health::new()), synced: LogPosition(0) }
     }
     /// The next process: same page cache.
     fn kill(&self) -> Self {
         Self::over(self.mem.kill(), self.options.clone())
+    }
+    /// The same machine once more, to be damaged.
+    fn kill_copy(&self) -> Self {
+        Self::over(self.mem.image(), self.options.clone())
     }
     /// The next boot, with nothing but what was synced.
     fn power_cut(&self) -> Self {
@@ -64,12 +71,12 @@ impl Rig {
         Log::start(self.env.clone(), self.options.clone(), start, self.health.clone())
     }
     fn first_life(&self) -> Log {
-        self.start(LogStart { first_segment: 1, last: 0, seal: None })
+        self.start(LogStart { first_segment: 1, last: 0, seal: None, spare: Vec::new() })
     }
     /// Recovers and starts the next life as a region does.
     fn reopen(&self) -> (Vec<Entry>, Recovered, Log) {
         let (entries, r) = self.recover().unwrap();
-        let log = self.start(LogStart { first_segment: r.next_segment, last: r.last + 100, seal: r.seal });
+        let log = self.start(LogStart { first_segment: r.next_segment, last: r.last + 100, seal: r.seal, spare: r.spare.clone() });
         (entries, r, log)
     }
     fn recover(&self) -> crate::Result<(Vec<Entry>, Recovered)> {
@@ -80,7 +87,7 @@ impl Rig {
         let r = recover(
             &*self.env,
             &self.options,
-            first_needed,
+            Known { first_segment: first_needed, synced: self.synced },
             read_only,
             &mut |record| {
                 for row in record.rows() {
@@ -96,6 +103,12 @@ impl Rig {
             &mut |_, _| false,
         )?;
         Ok((entries, r))
+    }
+    /// Names and lengths of the log's files.
+    fn files(&self) -> Vec<(u32, u64)> {
+        let names = self.mem.list(&self.options.dir).unwrap();
+        let numbers = names.iter().filter_map(|n| prepare::segment_number(n));
+        numbers.map(|n| (n, self.mem.file_len(&self.path(n)).unwrap())).collect()
     }
     fn path(&self, number: u32) -> std::path::PathBuf {
         self.options.dir.join(prepare::segment_name(number))

@@ -108,6 +108,93 @@ fn p_c4_many_counters_stay_flat() {
     flat(100_000, 0);
 }
 
+/// P-M3: the same for the log's own memory while nothing at all is synced: segments that the log has left must not stay in memory until they are.
+#[test]
+fn p_m3_the_log_stays_flat_while_syncs_lag() {
+    let _alone = alone();
+    let total = setting("MEMORY_INCREMENTS", if cfg!(debug_assertions) { 2_000_000 } else { 10_000_000 });
+    let dir = disk_dir();
+    let options = RegionOptions {
+        flags: OpenFlags { create: true, ..OpenFlags::default() },
+        families: vec![FamilySpec::named("cf")],
+        sync_interval_ms: 3_600_000,
+        config: format!("wal_segment_bytes={SEGMENT}"),
+        ..RegionOptions::default()
+    };
+    let before = resident("RssFile");
+    let region = Region::open(&dir.path().join("r"), options, None, None).unwrap();
+    let mut most = 0;
+    for i in 0..total {
+        inc(&region, b"counter", b"n", 1);
+        if i % 4_096 == 0 {
+            most = most.max(resident("RssFile").saturating_sub(before));
+        }
+    }
+    let stats = region.stats().unwrap();
+    println!("{total} increments, {} segments, {} syncs: RssFile grew by {most} at most", stats.wal_segments, stats.wal_syncs);
+    assert_eq!(stats.wal_syncs, 0);
+    assert!(stats.wal_segments > 8, "the log has not rolled: {stats:?}");
+    assert!(most <= 3 * SEGMENT, "RssFile grew by {most}, more than 3 segments of {SEGMENT}");
+    close(&region);
+}
+
+/// The number of files that this process may have open, lowered until it is dropped. By a program of the system, since tests call nothing unsafe.
+struct NoFile(String);
+
+impl NoFile {
+    fn set(soft: u64) -> Self {
+        let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
+        let line = limits.lines().find(|l| l.starts_with("Max open files")).unwrap();
+        let before = line.split_whitespace().nth(3).unwrap().to_string();
+        assert!(Self::limit(&soft.to_string()), "this test needs prlimit (util-linux)");
+        Self(before)
+    }
+    fn limit(soft: &str) -> bool {
+        let pid = std::process::id().to_string();
+        let done = std::process::Command::new("prlimit").args(["--pid", &pid, &format!("--nofile={soft}:")]).status();
+        done.is_ok_and(|s| s.success())
+    }
+}
+
+impl Drop for NoFile {
+    fn drop(&mut self) {
+        Self::limit(&self.0);
+    }
+}
+
+/// A log of more segments than a process may have open files: each life leaves one, and an open reads them one after the other.
+#[test]
+fn a_log_of_many_lives_opens_with_few_files() {
+    let _alone = alone();
+    let dir = disk_dir();
+    let path = dir.path().join("r");
+    let open = || {
+        let options = RegionOptions {
+            flags: OpenFlags { create: true, ..OpenFlags::default() },
+            families: vec![FamilySpec::named("cf")],
+            config: "wal_segment_bytes=64k,wal_bytes_max=64m".into(),
+            ..RegionOptions::default()
+        };
+        Region::open(&path, options, None, None)
+    };
+    const LIVES: i64 = 60;
+    for life in 0..LIVES {
+        let region = open().unwrap();
+        inc(&region, b"counter", b"n", 1);
+        close(&region);
+        drop(region);
+        assert_eq!(std::fs::read_dir(&path).unwrap().count() as i64, life + 3, "a segment a life, MANIFEST and LOCK");
+    }
+    let log: u64 = std::fs::read_dir(&path).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
+    assert!(log < LIVES as u64 * 8_192 + 8_192, "{log} bytes after {LIVES} short lives");
+    let files = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
+    let limit = NoFile::set(files + 20);
+    let region = open().unwrap();
+    assert_eq!(counter(&region, b"counter", b"n"), Some(LIVES));
+    close(&region);
+    drop(limit);
+}
+
 #[test]
 fn p_c4_one_counter_stays_flat_beside_snapshots() {
     flat(1, 8);

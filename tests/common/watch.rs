@@ -177,4 +177,7 @@ impl Mapping for WatchMapping {
         self.watch.before(Op::Populate, &self.path);
         self.inner.populate(range)
     }
+    fn release(&self) -> io::Result<()> {
+        self.inner.release()
+    }
 }

@@ -157,4 +157,8 @@ impl Mapping for FaultMapping {
         self.faults.meet(Op::Populate, &self.path)?;
         self.inner.populate(range)
     }
+    fn release(&self) -> io::Result<()> {
+        self.faults.meet(Op::Release, &self.path)?;
+        self.inner.release()
+    }
 }

@@ -195,7 +195,8 @@ impl Inode {
         let s = self.state.lock();
         let buffer = Buffer::new(s.buffer.capacity());
         let mut bytes = ZEROS;
-        for page in 0..buffer.capacity() / PAGE {
+        // From the end to the beginning: who appends through a mapping meanwhile must not leave a hole that no kill leaves.
+        for page in (0..buffer.capacity() / PAGE).rev() {
             s.buffer.read(page * PAGE, &mut bytes);
             if bytes != ZEROS {
                 buffer.write(page * PAGE, &bytes);
@@ -348,6 +349,9 @@ impl Mapping for MemMapping {
         for page in range.start / PAGE..range.end.div_ceil(PAGE) {
             self.inode.allocate(s, page)?;
         }
+        Ok(())
+    }
+    fn release(&self) -> io::Result<()> {
         Ok(())
     }
 }

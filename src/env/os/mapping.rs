@@ -48,7 +48,8 @@ impl OsMapping {
     #[cfg(target_os = "linux")]
     fn advise(&self, start: usize, len: usize, advice: libc::c_int) -> io::Result<()> {
         let at = self.base.as_ptr().wrapping_add(start).cast();
-        // SAFETY: the range lies in our mapping (rounded up to whole pages, as the mapping itself is), and neither advice used here changes its bytes.
+        // SAFETY: the range lies in our mapping (rounded up to whole pages, as the mapping itself is), and no advice used here changes its bytes:
+        // pages of a shared file mapping that are let go stay dirty in the page cache.
         let rc = unsafe { libc::madvise(at, len, advice) };
         if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
@@ -95,6 +96,14 @@ impl Mapping for OsMapping {
             }
             other => other,
         }
+    }
+    #[cfg(target_os = "linux")]
+    fn release(&self) -> io::Result<()> {
+        self.advise(0, self.len, libc::MADV_DONTNEED)
+    }
+    #[cfg(not(target_os = "linux"))]
+    fn release(&self) -> io::Result<()> {
+        Ok(())
     }
     #[cfg(not(target_os = "linux"))]
     fn populate(&self, _range: Range<usize>) -> io::Result<()> {

@@ -54,6 +54,13 @@ impl Chain {
     pub(in crate::memstore) fn set_indexed(&self) {
         self.0.store(0, Release);
     }
+    /// Address of the first cell, to be fetched ahead: not to be followed.
+    #[inline]
+    pub(in crate::memstore) fn first(&self) -> Option<*const u8> {
+        // Relaxed: only an address.
+        let address = self.0.load(Relaxed) & !TAGS;
+        (address != 0).then(|| ptr::without_provenance(address as usize))
+    }
     /// True if nothing was ever pushed.
     pub(in crate::memstore) fn is_empty(&self) -> bool {
         // Acquire: what a marker hides is decided by its content, read next.

@@ -12,8 +12,9 @@
 //! a lock); a registered restarted read may need everything. A point that is not shown yet has a number that is not below the newest version's:
 //! it is shown before the append lock is released under which its number was read, and the newest version got its own under that lock.
 //! The bounds (points below C, then C) split the numbers into intervals:
-//! - families with one version: within an interval only the last increment is needed, since an increment's timestamp is above that of every
-//!   live cell, so that with one version kept it takes the place of all older ones, deleted or not;
+//! - families with one version: an increment is not needed where a later one of its interval has a larger timestamp. With one version kept that
+//!   one takes the place of it, and of whatever it had taken the place of. A later one has a smaller timestamp only where a marker took the
+//!   earlier one out; that one stays, for without it the replay would bring back what it had pushed out;
 //! - with n versions, or kept deleted cells: a bound needs the best n by (timestamp, number) among the numbers up to it. If any cell of an
 //!   interval is dead then the worst of it is, so only that one is looked at. With delete markers about, nothing is judged dead.
 //!
@@ -107,7 +108,8 @@ pub(super) fn plan(
     let complete = header.cut_owned(durable);
     let needed_by_point = old.seq <= latest_point && !off(Flaw::ReuseUnderPoint);
     let newest_waits = newest.seq > complete && !off(Flaw::ReuseUnderWaiting);
-    if keep == Keep::Newest && !needed_by_point && !newest_waits {
+    let outranked = old.ts < newest.ts;
+    if keep == Keep::Newest && !needed_by_point && !newest_waits && outranked {
         return Plan::InPlace;
     }
     if !may_trim(head, header, keep) {
@@ -177,28 +179,32 @@ impl Chunk<'_> {
         (n > self.low && i < self.bounds.len()).then_some(i)
     }
 
-    /// One version kept: any but the last increment of an interval.
+    /// One version kept: an increment that a later one of its interval outranks.
     fn dead_of_one(&self, head: Head<'_>, slots: [Key; 2]) -> Option<NonNull<CopyCell>> {
-        // The last increment seen in each interval: number, and its cell unless it is in a slot.
-        let mut last: [(u64, Option<NonNull<CopyCell>>); INTERVALS] = [(0, None); INTERVALS];
-        for (_, seq) in slots {
-            if let Some(i) = self.interval(seq)
-                && seq > last[i].0
+        // The last increment seen in each interval, and its cell unless it is in a slot.
+        let mut last: [(Key, Option<NonNull<CopyCell>>); INTERVALS] = [((0, 0), None); INTERVALS];
+        for key in slots {
+            if let Some(i) = self.interval(key.1)
+                && key.1 > last[i].0.1
             {
-                last[i] = (seq, None);
+                last[i] = (key, None);
             }
         }
-        for (cell, (_, seq)) in copies(head) {
-            let Some(i) = self.interval(seq) else { continue };
+        for (cell, key) in copies(head) {
+            let Some(i) = self.interval(key.1) else { continue };
             if off(Flaw::DeadBest) {
                 return Some(cell);
             }
-            match last[i] {
-                (0, _) => last[i] = (seq, Some(cell)),
-                (other, _) if seq < other => return Some(cell),
-                (_, Some(other)) => return Some(other),
-                // A slot's version is newer than every copy; this cannot be.
-                (_, None) => {}
+            let ((ts, seq), other) = last[i];
+            if key.1 < seq {
+                if key.0 < ts {
+                    return Some(cell);
+                }
+            } else {
+                if let Some(other) = other.filter(|_| ts < key.0) {
+                    return Some(other);
+                }
+                last[i] = (key, Some(cell));
             }
         }
         None

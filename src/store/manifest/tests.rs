@@ -40,7 +40,15 @@ fn sample() -> Manifest {
         max_number: 1 << 60,
         max_tick: 1_700_000_000_000,
         first_segment: 12,
+        synced: LogPosition::new(14, 4_800),
+        last_number: (1 << 60) + 7,
+        settings: Stored::from([("memstore_limit".into(), 1 << 30), ("wal_io".into(), 2), ("write_timeout_us".into(), u64::MAX)]),
     }
+}
+
+/// What format 1 held of it.
+fn sample_of_format_1() -> Manifest {
+    Manifest { synced: LogPosition(0), last_number: 0, settings: Stored::new(), ..sample() }
 }
 
 fn path() -> std::path::PathBuf {
@@ -78,7 +86,7 @@ fn what_was_stored_is_loaded() {
     assert_eq!(m.create(&env, dir()).unwrap_err().kind(), ErrorKind::Exists);
     m.flushed_generation += 1;
     m.store(&env, dir()).unwrap();
-    assert_eq!(Manifest::load_and_settle(&env.power_cut_keeping_nothing(), dir()).unwrap(), m);
+    assert_eq!(Manifest::load(&env.power_cut_keeping_nothing(), dir()).unwrap(), m);
     assert_eq!(env.list(dir()).unwrap(), [MANIFEST]);
 }
 
@@ -97,9 +105,11 @@ fn a_new_region_gets_ids_of_its_own() {
 /// Bytes that an earlier build wrote: what is on people's disks does not change with the code.
 #[test]
 fn golden_bytes() {
-    let golden = include_str!("golden-format-1.txt");
+    let golden = include_str!("golden-format-2.txt");
     assert_eq!(String::from_utf8(encode(&sample()).unwrap()).unwrap(), golden);
     assert_eq!(load_bytes(&env(), golden.as_bytes()).unwrap(), sample());
+    let older = include_str!("golden-format-1.txt");
+    assert_eq!(load_bytes(&env(), older.as_bytes()).unwrap(), sample_of_format_1());
 }
 
 #[test]
@@ -143,10 +153,10 @@ fn every_other_length_is_noticed() {
 #[test]
 fn a_newer_format_is_not_damage() {
     let env = env();
-    for format in [2, 3, u32::MAX] {
+    for format in [3, 4, u32::MAX] {
         let e = load_bytes(&env, &in_envelope(format, b"{\"what\": \"nobody knows\"}")).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Unsupported, "{e}");
-        assert!(e.message().contains(&format!("format {format} ")) && e.message().contains("format 1"), "{e}");
+        assert!(e.message().contains(&format!("format {format} ")) && e.message().contains("format 2"), "{e}");
         assert!(e.message().contains("MANIFEST"), "{e}");
     }
     // A torn one is damage, whatever it says of itself.
@@ -159,11 +169,11 @@ fn a_newer_format_is_not_damage() {
 fn a_first_line_in_any_other_spelling_is_damage() {
     let env = env();
     let json = &open_envelope(&encode(&sample()).unwrap()).unwrap().1.to_vec();
-    let line = first_line(1, checksum(1, json), json.len());
+    let line = first_line(2, checksum(2, json), json.len());
     let spellings = [
         line.to_uppercase(),
-        line.replace("format 1", "format 01"),
-        line.replace("format 1", "format +1"),
+        line.replace("format 2", "format 02"),
+        line.replace("format 2", "format +2"),
         line.replace(", ", ",  "),
         line.replace(" bytes\n", " bytes \n"),
         line.replace("crc32c ", "crc32c 0"),
@@ -216,6 +226,14 @@ fn hostile_bodies() {
         swap("\"max_tick\": 1700000000000", "\"max_tick\": 18446744073709551615"),
         swap("\"flushed_generation\": 7", "\"flushed_generation\": 4294967295"),
         swap("\"first_segment\": 12", "\"first_segment\": 2147483649"),
+        swap("\"synced_segment\": 14", "\"synced_segment\": 2147483649"),
+        swap("\"synced_offset\": 4800", "\"synced_offset\": 4294967296"),
+        swap("\"last_number\": 1152921504606846983", "\"last_number\": 4611686018427387905"),
+        swap("\"memstore_limit\": 1073741824", "\"memstore_limit\": 1"),
+        swap("\"memstore_limit\": 1073741824", "\"memstore_limit\": -1"),
+        swap("\"wal_io\": 2", "\"wal_io\": 3"),
+        swap("\"wal_io\": 2", "\"recovery\": 1"),
+        swap("\"wal_io\": 2", "\"unknown\": 1"),
         swap("\"durability\": 3", "\"durability\": 0"),
         swap("\"durability\": 3", "\"durability\": 5"),
         swap("\"durability\": 3", "\"durability\": 259"),
@@ -257,13 +275,16 @@ fn a_huge_file_is_refused_unread() {
 #[test]
 fn what_could_not_be_loaded_is_not_stored() {
     let env = env();
-    let change: [fn(&mut Manifest); 6] = [
+    let change: [fn(&mut Manifest); 9] = [
         |m| m.durability = 0,
         |m| m.end_row = m.start_row.clone(),
         |m| m.max_number = u64::MAX,
         |m| m.max_tick = (1 << 62) + 1,
         |m| m.flushed_generation = u32::MAX,
         |m| m.first_segment = u32::MAX,
+        |m| m.synced = LogPosition(u64::MAX),
+        |m| m.last_number = u64::MAX,
+        |m| assert!(m.settings.insert("wal_io".into(), 3).is_some()),
     ];
     for f in change {
         let mut m = sample();
@@ -375,9 +396,9 @@ fn an_error_before_the_rename_changes_nothing() {
     assert_eq!(Manifest::load(&mem, dir()).unwrap(), new);
 }
 
-/// After a failed sync of the directory either may be what a power cut brings; opening for writing settles which.
+/// After a failed sync of the directory either may be what a power cut brings; storing again, as opening for writing does, settles which.
 #[test]
-fn opening_settles_what_a_dying_process_left_open() {
+fn storing_again_settles_what_a_dying_process_left_open() {
     let (old, mut new) = (sample(), sample());
     new.first_segment = 99;
     let mem = env();
@@ -388,7 +409,7 @@ fn opening_settles_what_a_dying_process_left_open() {
     let next = mem.kill();
     assert_eq!(Manifest::load(&next, dir()).unwrap(), new);
     assert_eq!(Manifest::load(&next.power_cut_keeping_nothing(), dir()).unwrap(), old);
-    assert_eq!(Manifest::load_and_settle(&next, dir()).unwrap(), new);
+    Manifest::load(&next, dir()).unwrap().store(&next, dir()).unwrap();
     assert_eq!(Manifest::load(&next.power_cut_keeping_nothing(), dir()).unwrap(), new);
 }
 
@@ -452,6 +473,8 @@ proptest! {
         let m = Manifest {
             region, nonce_key, clock_unit: ClockUnit::from_u8(unit).unwrap(), start_row: rows.pop().unwrap(), end_row, durability, tick_policy: 1, families,
             flushed_generation, max_number: numbers.0, max_tick: numbers.1, first_segment,
+            synced: LogPosition::new(first_segment, flushed_generation), last_number: numbers.1,
+            settings: crate::options::Settings::default().stored(),
         };
         let bytes = encode(&m).unwrap();
         prop_assert_eq!(decode(&bytes).unwrap(), m);

@@ -13,7 +13,7 @@ fn what_is_appended_comes_back_in_order_after_a_kill() {
         for i in 0..100 {
             assert_eq!(append(&log, i), i as u64 + 1);
         }
-        assert_eq!(log.skip(), SequenceNumber(101));
+        assert_eq!(log.skip().unwrap(), SequenceNumber(101));
         assert_eq!(append(&log, 100), 102);
         let end = log.number_now();
         assert_eq!(end.0, SequenceNumber(102));
@@ -156,4 +156,20 @@ fn a_record_goes_in_only_with_room_for_a_pad_in_what_is_populated() {
         }
         assert!(!appender.has_room(length, RecordKind::Commit), "{behind} {at_end}");
     }
+}
+
+/// P3.6 for commits that skip the log: the health is looked at under the append lock, so none gets a number once the region is poisoned or its log closed.
+#[test]
+fn a_commit_past_the_log_is_refused_once_the_log_is_dead() {
+    let rig = Rig::new(WalIo::Mapped);
+    let log = rig.first_life();
+    assert_eq!(log.skip().unwrap(), SequenceNumber(1));
+    rig.health.poison("for the test");
+    assert!(matches!(log.skip(), Err(Refused::Poisoned)));
+    assert_eq!(log.number_now().0, SequenceNumber(1));
+    let rig = Rig::new(WalIo::Write);
+    let log = rig.first_life();
+    log.close().unwrap();
+    assert!(matches!(log.skip(), Err(Refused::Poisoned)), "the log is closed");
+    assert_eq!(log.number_now().0, SequenceNumber(0));
 }

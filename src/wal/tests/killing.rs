@@ -25,13 +25,13 @@ fn recover_values(options: &LogOptions) -> (Vec<i64>, Recovered) {
         found.extend(record.cells().map(|c| i64::from_be_bytes(c.value.try_into().unwrap())));
         Ok(())
     };
-    let r = recover(&OsEnv, options, 1, false, &mut apply, &mut |_, _| false).unwrap();
+    let r = recover(&OsEnv, options, Known { first_segment: 1, synced: LogPosition(0) }, false, &mut apply, &mut |_, _| false).unwrap();
     (found, r)
 }
 
 fn open(options: &LogOptions) -> (Vec<i64>, Log) {
     let (found, r) = recover_values(options);
-    let start = LogStart { first_segment: r.next_segment, last: r.last + 1, seal: r.seal };
+    let start = LogStart { first_segment: r.next_segment, last: r.last + 1, seal: r.seal, spare: r.spare.clone() };
     (found, Log::start(Arc::new(OsEnv), options.clone(), start, Arc::new(Health::new())).unwrap())
 }
 

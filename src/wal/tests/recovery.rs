@@ -5,6 +5,8 @@ use crate::env::FsKind;
 use crate::env::fault::{Fault, Op, Rule};
 use crate::error::ErrorKind;
 
+const KNOWN: Known = Known { first_segment: 1, synced: LogPosition(0) };
+
 /// A killed log of `n` commits of which the first `synced` were synced; its entries.
 fn killed(io: WalIo, n: i64, synced: i64) -> (Rig, Vec<Entry>) {
     let rig = Rig::new(io);
@@ -198,7 +200,7 @@ fn network_file_systems_need_a_setting_and_never_count_as_the_same_kernel() {
     rig.mem.set_file_system(FsKind::Network);
     let e = rig.recover().unwrap_err();
     assert!(e.kind() == ErrorKind::Unsupported && e.message().contains("allow_network_fs"), "{e}");
-    let refused = rig.try_start(LogStart { first_segment: 9, last: 0, seal: None }).err().unwrap();
+    let refused = rig.try_start(LogStart { first_segment: 9, last: 0, seal: None, spare: Vec::new() }).err().unwrap();
     assert_eq!(refused.kind(), ErrorKind::Unsupported);
     rig.options.allow_network_fs = true;
     rig.write(1, entries[15].position.offset() as u64 + 20, &[0xFF]);
@@ -297,7 +299,7 @@ fn progress_is_told_and_can_cancel() {
     let (rig, _) = killed(WalIo::Write, 2000, 0);
     let mut told = Vec::new();
     let run = |told: &mut Vec<(u64, u64)>, cancel: bool| {
-        recover(&*rig.env, &rig.options, 1, true, &mut |_| Ok(()), &mut |done, total| {
+        recover(&*rig.env, &rig.options, KNOWN, true, &mut |_| Ok(()), &mut |done, total| {
             told.push((done, total));
             cancel && told.len() > 1
         })
@@ -317,7 +319,7 @@ fn an_error_of_the_callers_ends_the_recovery() {
         seen += 1;
         if seen == 5 { crate::fail!(TooLarge, "no memory") } else { Ok(()) }
     };
-    let e = recover(&*rig.env, &rig.options, 1, true, &mut apply, &mut |_, _| false).unwrap_err();
+    let e = recover(&*rig.env, &rig.options, KNOWN, true, &mut apply, &mut |_, _| false).unwrap_err();
     assert_eq!((e.kind(), seen), (ErrorKind::TooLarge, 5));
 }
 

@@ -123,7 +123,10 @@ fn a_crash_at_every_step_of_recovery_and_start_loses_nothing() {
             let rig = base.kill();
             rig.env.stop_at_change(nth);
             let died = match rig.recover() {
-                Ok((_, r)) => rig.try_start(LogStart { first_segment: r.next_segment, last: r.last + 100, seal: r.seal }).err().is_some(),
+                Ok((_, r)) => rig
+                    .try_start(LogStart { first_segment: r.next_segment, last: r.last + 100, seal: r.seal, spare: r.spare.clone() })
+                    .err()
+                    .is_some(),
                 Err(_) => true,
             };
             assert_eq!(rig.kill().recover().unwrap().0, expected, "{io:?}: kill at step {nth}");

@@ -316,6 +316,62 @@ fn where_mapping_is_not_safe_auto_writes_and_mapped_refuses() {
     }
     let rig = Rig::new(WalIo::Mapped);
     rig.mem.set_file_system(FsKind::Other);
-    let e = rig.try_start(LogStart { first_segment: 1, last: 0, seal: None }).err().unwrap();
+    let e = rig.try_start(LogStart { first_segment: 1, last: 0, seal: None, spare: Vec::new() }).err().unwrap();
     assert!(e.kind() == ErrorKind::Unsupported && e.message().contains("wal_io"), "{e}");
+}
+
+/// P-M3: the log rolls and nothing is synced. Every segment that it has left gives its memory back all the same, once.
+#[test]
+fn segments_left_behind_give_their_memory_back_before_they_are_synced() {
+    let rig = Rig::new(WalIo::Mapped);
+    let log = rig.first_life();
+    let mut buffer = RecordBuffer::new();
+    while log.number_now().1.segment() <= 10 {
+        big(&mut buffer, 2000);
+        append_buffer(&log, &mut buffer);
+    }
+    let left = u64::from(log.number_now().1.segment() - 1);
+    let began = std::time::Instant::now();
+    while rig.env.count(Op::Release) < left {
+        assert!(began.elapsed() < Duration::from_secs(30), "{} of {left} segments", rig.env.count(Op::Release));
+        std::thread::yield_now();
+    }
+    assert_eq!((rig.env.count(Op::Release), log.stats().syncs), (left, 0));
+    let n = log.number_now().0.0;
+    drop(log);
+    assert_eq!(rig.kill().recover().unwrap().0.len() as u64, n);
+}
+
+/// A disk with room for a few small segments, but none for a large one: they are made small, and only then it is full.
+#[test]
+fn a_nearly_full_disk_gets_smaller_segments() {
+    for io in BOTH {
+        let mut rig = Rig::new(io);
+        rig.options.segment_bytes = 64 << 20;
+        rig.options.bytes_max = 1 << 30;
+        let free = 9 << 20;
+        rig.mem.set_capacity(Some(free));
+        let log = rig.first_life();
+        let (count, e) = fill(&log);
+        assert!(e.kind() == ErrorKind::NoSpace && e.is_retryable(), "{io:?}: {e}");
+        let bytes = count as u64 * 2_064;
+        // What is left is less than the smallest segments that must be ready before the log goes on.
+        assert!(bytes > free * 8 / 10, "{io:?}: full with {bytes} bytes of records on {free} bytes of disk");
+        assert!(rig.health.is_good());
+        // And a region opens with the little that is left.
+        log.close().unwrap();
+        let next = rig.kill();
+        drop(log);
+        let (entries, _, log) = next.reopen();
+        assert_eq!(entries.len() as i64, count);
+        append(&log, 1);
+        // Space returns: full size again, step by step.
+        next.mem.set_capacity(None);
+        let mut buffer = RecordBuffer::new();
+        let full = || next.files().iter().any(|f| f.1 == 64 << 20);
+        while !full() {
+            big(&mut buffer, 2000);
+            append_buffer(&log, &mut buffer);
+        }
+    }
 }

@@ -314,3 +314,56 @@ fn recovery_power_cut_is_offered_and_works() {
     assert_eq!(v.prefix(&region, "with recovery=power_cut"), starts.len() - 4);
     assert!(reported(&region, "valid_beyond_cut") == 3);
 }
+
+/// P-D2: after a clean close the manifest knows where the log ends: files of its end that are gone, or cut, are refused by name, whatever the machine has been through
+/// since; and so is a life's first segment after a kill, from the moment the open has returned.
+#[test]
+fn the_end_of_a_closed_log_that_is_gone_is_refused() {
+    use region::env::Env;
+    for (io, lane) in [(WalIo::Mapped, 11_111), (WalIo::Write, 11_121)] {
+        let env = machine(lane);
+        for life in 0..3 {
+            let region = open(&env, io);
+            for i in 0..4 {
+                put(&region, &[life, i], &[i; 20_000], Durability::SyncWal).unwrap();
+            }
+            super::stage::close(&region);
+        }
+        // One that ends with nothing, and one that is killed before its first commit.
+        super::stage::close(&open(&env, io));
+        let closed = env.image();
+        let killed = {
+            let region = open(&env, io);
+            let image = env.image();
+            drop(region);
+            image
+        };
+        assert_eq!(content(&open(&closed.image(), io)).len(), 12);
+        for (image, what) in [(closed, "closed"), (killed, "killed")] {
+            let names = segments(&image);
+            let used = names.iter().filter(|n| bytes_at(&image, n, 0, 8) == *b"RGNWAL\r\n").count();
+            for gone in 1..=used.min(4) {
+                for rebooted in [false, true] {
+                    let env = image.image();
+                    if rebooted {
+                        env.set_boot_id([9; 16]);
+                    }
+                    for name in &names[names.len() - gone..] {
+                        env.remove(&std::path::Path::new(PATH).join(name)).unwrap();
+                    }
+                    for o in [options(io), read_only(io)] {
+                        match open_with(&env, o) {
+                            Err(e) => assert!(e.kind() == ErrorKind::Corrupt && e.message().contains("wal.0"), "{what}, {gone}: {e}"),
+                            // Prepared segments behind the end may go.
+                            Ok(_) => assert!(
+                                what == "killed" && gone < 3,
+                                "{io:?}: {what} log opened without {:?}",
+                                &names[names.len() - gone..]
+                            ),
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -296,6 +296,46 @@ fn bug_60_a_full_disk() {
     println!("{tried} file systems");
 }
 
+/// P-D3: with segments of the default size, far larger than the file system: it is used nearly to the end before anybody is told that it is full.
+#[test]
+fn a_small_file_system_is_used_to_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    for (kind, least) in [("tmpfs", 4_800), ("ext4", 7_000)] {
+        for io in [WalIo::Mapped, WalIo::Write] {
+            let name = format!("used-{kind}-{io:?}");
+            let Some(mount) = Mount::new(&dir.path().join(&name), kind) else {
+                println!("{name}: cannot mount here; wal::tests::space::a_nearly_full_disk_gets_smaller_segments does the same in memory");
+                continue;
+            };
+            let path = mount.0.join("r");
+            let o = || RegionOptions { wal_io: Some(io), write_timeout_us: 3_000_000, config: String::new(), ..options() };
+            let region = Region::open(&path, o(), None, None).unwrap();
+            let mut acked = 0_u32;
+            let e = loop {
+                match put(&region, &acked.to_be_bytes(), &[5; 1_000], SyncWal) {
+                    Ok(_) => acked += 1,
+                    Err(e) => break e,
+                }
+            };
+            assert_eq!((e.kind(), e.is_retryable()), (ErrorKind::NoSpace, true), "{name}: {e}");
+            assert!(acked > least, "{name}: full after {acked} rows of a kilobyte");
+            println!("{name}: {acked} rows");
+            close(&region);
+            drop(region);
+            // Full to the last block there may be no room for a new manifest (ext4 gives freed blocks back only after a while): said so, and all is there.
+            let region = match Region::open(&path, o(), None, None) {
+                Err(e) if e.kind() == ErrorKind::NoSpace => {
+                    let flags = OpenFlags { read_only: true, ..OpenFlags::default() };
+                    Region::open(&path, RegionOptions { flags, families: Vec::new(), ..o() }, None, None).unwrap()
+                }
+                opened => opened.unwrap(),
+            };
+            assert_eq!(content(&region).len() as u32, acked, "{name}");
+            close(&region);
+        }
+    }
+}
+
 fn full_disk(root: &Path, io: WalIo, name: &str) {
     let path = root.join("r");
     let (reserve, filler) = (root.join("reserve"), root.join("filler"));

@@ -7,7 +7,7 @@
 //! `CRASH_SEEDS=n` runs n scripts instead of one, each examined more closely.
 
 use super::examine::{Crash, Examiner};
-use super::stage::{self, IOS, Ledger, PATH, Step, close, content, hook_context, machine, options};
+use super::stage::{self, IOS, Ledger, PATH, Step, close, content, files, hook_context, machine, options};
 use crate::common::rng::Rng;
 use crate::common::watch::{Watch, WatchEnv};
 use region::env::fault::Op;
@@ -188,7 +188,7 @@ fn numbers(env: &MemEnv) -> Vec<u32> {
     stage::segments(env).iter().map(|n| n[4..].parse().unwrap()).collect()
 }
 
-/// Two lives of every kind of commit; values large enough that records lie across pages and the log rolls.
+/// Five lives, long, short and empty, of every kind of commit; values large enough that records lie across pages and the log rolls.
 fn script(seed: u64) -> Vec<Step> {
     use Durability::{AsyncWal, FsyncWal, SkipWal, SyncWal};
     let mut rng = Rng(seed);
@@ -215,6 +215,10 @@ fn script(seed: u64) -> Vec<Step> {
             steps.push(Step::Put { row, len: 30_000, level: [SyncWal, FsyncWal][i / 8 % 2] });
         }
         if i == 14 {
+            // A life without a commit among them.
+            steps.extend([Step::Reopen, Step::Reopen]);
+        }
+        if i == 20 || i == 21 {
             steps.push(Step::Reopen);
         }
     }
@@ -236,6 +240,8 @@ fn simulate(io: WalIo, seed: u64, lane: u64, thorough: bool, config: &str) {
         }
         let pictures = life.end(&ledger);
         examiner.all(&ledger, pictures);
+        let end = *numbers(&env).last().unwrap();
+        assert!(files(&env)[&format!("wal.{end:010}")].len() < 65_536, "closing gives back what the last segment does not need");
         // A clean close is durable (BUG-42), and nothing is lost by it but what skipped the log.
         ledger = ledger.cut(ledger.commits.len());
         let pictures;

@@ -79,6 +79,26 @@ fn a_hot_counter_alone_needs_no_list() {
     assert_eq!((hot.column.list_len(), s.allocated_bytes()), (0, before));
 }
 
+// A marker took the increment at 900 out, and counting began again below it: the replay needs it, since it had pushed out the one at 800.
+#[test]
+fn an_increment_that_no_later_one_outranks_is_kept() {
+    let s = segment();
+    let column = counter(&s, b"hot", b"q").unwrap();
+    let mut plans = Vec::new();
+    for (seq, ts) in [(1, 800), (2, 900), (4, 10), (5, 11), (6, 12), (7, 901), (8, 902)] {
+        let plan = column.plan_increment(Keep::Newest, 0, 0, |f| f(&[], false));
+        let spare = (plan == Plan::Push).then(|| s.new_copy(0).unwrap());
+        column.apply_increment(seq, ts, seq as i64, plan, spare);
+        column.row().header().mark(seq, false, 0);
+        plans.push(plan == Plan::InPlace);
+    }
+    // The fourth call would have written over 900; from 901 on nothing needs it any more.
+    assert_eq!(plans, [true, true, true, false, true, true, true]);
+    let mut all = Vec::new();
+    column.collect(u64::MAX, &mut all);
+    assert!(all.iter().any(|v| v.ts == 900), "{all:?}");
+}
+
 // C4: a million increments, snapshots that come and go, D that lags: the list stays as long as its readers are many.
 #[test]
 fn a_hot_counters_list_is_bounded_by_its_readers() {
