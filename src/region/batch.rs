@@ -348,13 +348,12 @@ impl Inner {
         let row = RowCells::new(&mut cells);
         let mut eval = Eval { inner: self, view, ops, rules, locks: &locks, row, joined: &joined, timestamp, tick: None };
         if matches!(evaluated, Ok(None)) {
-            evaluated = match once.nonce {
-                None => evaluate(&mut eval, groups, atomic, &mut rows, tally, results),
-                Some(_) => evaluate(&mut eval, groups, atomic, &mut rows, tally, &mut |i, r| {
-                    once.keep(i, r.value);
-                    results(i, r);
-                }),
+            let has_nonce = once.nonce.is_some();
+            let mut kept = |i: usize, r: OpResult| {
+                once.keep(i, r.value);
+                results(i, r);
             };
+            evaluated = evaluate(&mut eval, groups, atomic, &mut rows, tally, if has_nonce { &mut kept } else { results });
         }
         let tick = eval.tick;
         let (obstacle, refusal) = match evaluated {
