@@ -8,7 +8,7 @@ use region::ids::ROW_BYTES_MAX;
 use region::mslab::{ChunkPool, PoolOptions};
 use region::options::{Durability, KNOBS, Kind, OpenFlags, ReadOptions, RegionOptions, WriteOptions};
 use region::region::Comparison::{Absent, Equal};
-use region::region::{BatchOutcome, CommitInfo, Key, Mutation, Op, OpStatus, Region};
+use region::region::{BatchOutcome, Key, Mutation, Op, OpStatus, Region, ScanSpec};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const PLAIN: WriteOptions = WriteOptions::DEFAULT;
@@ -251,6 +251,8 @@ fn bug_90() {
         kind(r.get(None, &ReadOptions { flags: 1 << 9, ..ReadOptions::DEFAULT }, key, &mut Bytes::default())),
         ErrorKind::Unsupported
     );
+    let odd = ScanSpec { flags: 1 << 20, ..ScanSpec::default() };
+    assert_eq!(r.scanner(None, &ReadOptions::DEFAULT, &odd).map(drop).map_err(|e| e.kind()), Err(ErrorKind::Unsupported));
     let both = OpenFlags { create: true, read_only: true, ..OpenFlags::default() };
     assert_eq!(
         Region::open("/nowhere".as_ref(), RegionOptions { flags: both, ..crate::verbs::options() }, None, None)
