@@ -632,9 +632,9 @@ typedef struct region_stats_t {
   uint64_t checks_passed;
   /** Those that were not. */
   uint64_t checks_failed;
-  /** Times that a write waited for memory or log space, or was refused for want of them. */
+  /** Times that a write waited for memory or log space, or was refused for want of them; counted when the wait begins. */
   uint64_t stalled_writes;
-  /** Microseconds of these waits. */
+  /** Microseconds of these waits, each counted at its end. */
   uint64_t stalled_us;
   /** Times that a row lock had to be waited for. */
   uint64_t row_lock_waits;

@@ -56,9 +56,9 @@ pub struct CallTotals {
     pub checks_passed: u64,
     /// CHECK operations that did not.
     pub checks_failed: u64,
-    /// Writes that had to wait for memory or log room.
+    /// Writes that had to wait for memory or log room, or still do.
     pub stalled: u64,
-    /// How long they waited, in microseconds.
+    /// How long those waited that have ended, in microseconds.
     pub stalled_micros: u64,
     /// Calls that are running now.
     pub running: u64,
@@ -91,12 +91,15 @@ impl CallCounters {
             line.checks_failed.fetch_add(failed, Ordering::Relaxed);
         }
     }
-    /// A write waited for memory or log room.
-    pub fn stalled(&self, thread: usize, micros: u64) {
-        let line = self.line(thread);
+    /// A write begins to wait for memory or log room: counted now, so that who hangs is seen while it hangs.
+    pub fn stall_begins(&self, thread: usize) {
         // Relaxed: statistics, ordered by nothing.
-        line.stalled.fetch_add(1, Ordering::Relaxed);
-        line.stalled_micros.fetch_add(micros, Ordering::Relaxed);
+        self.line(thread).stalled.fetch_add(1, Ordering::Relaxed);
+    }
+    /// It waited for so long.
+    pub fn stall_ends(&self, thread: usize, micros: u64) {
+        // Relaxed: statistics, ordered by nothing.
+        self.line(thread).stalled_micros.fetch_add(micros, Ordering::Relaxed);
     }
     /// Sums up. Exact once nothing runs.
     pub fn totals(&self) -> CallTotals {

@@ -304,9 +304,9 @@ pub struct region_stats_t {
     pub checks_passed: u64,
     /// Those that were not.
     pub checks_failed: u64,
-    /// Times that a write waited for memory or log space, or was refused for want of them.
+    /// Times that a write waited for memory or log space, or was refused for want of them; counted when the wait begins.
     pub stalled_writes: u64,
-    /// Microseconds of these waits.
+    /// Microseconds of these waits, each counted at its end.
     pub stalled_us: u64,
     /// Times that a row lock had to be waited for.
     pub row_lock_waits: u64,

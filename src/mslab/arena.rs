@@ -121,13 +121,13 @@ impl Arena {
     #[cold]
     fn take_back(&self, size: usize, align: usize) -> Option<NonNull<u8>> {
         let mut back = self.back.lock();
-        let piece = back.take(rounded(size)?, align)?;
+        let piece = back.take(rounded(size)?, align);
         self.note_back(&back);
-        Some(piece)
+        piece
     }
     fn note_back(&self, back: &Pieces) {
         // Relaxed, both: a hint and a number for statistics.
-        self.largest_back.store(back.largest(), Ordering::Relaxed);
+        self.largest_back.store(back.most(), Ordering::Relaxed);
         self.back_bytes.store(back.bytes(), Ordering::Relaxed);
     }
 

@@ -84,10 +84,15 @@ impl Inner {
     /// Waits for what a refused commit needs. Ok: try again.
     #[cold]
     pub fn wait_for_refused(&self, refusal: Refusal, timeout: &mut Timeout, thread: usize) -> Result<()> {
-        let started = monotonic_nanos();
-        let result = match refusal {
+        let refusal = match refusal {
             Refusal::Fatal(e) => return Err(e),
             Refusal::Tick(tick) => return self.wait_for_next_tick(tick, timeout),
+            other => other,
+        };
+        let started = monotonic_nanos();
+        self.lifecycle.calls.stall_begins(thread);
+        let result = match refusal {
+            Refusal::Fatal(_) | Refusal::Tick(_) => Ok(()),
             Refusal::Memory(bytes) => self.wait_for_memory(bytes, timeout),
             Refusal::Nonces(bytes) => self.wait_for_nonces(bytes, timeout),
             Refusal::LogSpace(needed) => match &self.state.log {
@@ -95,7 +100,7 @@ impl Inner {
                 None => Ok(()),
             },
         };
-        self.lifecycle.calls.stalled(thread, (monotonic_nanos() - started) / 1_000);
+        self.lifecycle.calls.stall_ends(thread, (monotonic_nanos() - started) / 1_000);
         result
     }
     fn wait_for_next_tick(&self, tick: Tick, timeout: &mut Timeout) -> Result<()> {

@@ -174,6 +174,9 @@ impl Inner {
         if o.max_ts != 0 && o.max_ts < o.min_ts {
             return fail!(Invalid, "the time range [{}, {}) ends before it begins", o.min_ts, o.max_ts);
         }
+        if o.flags & !ReadOptions::FLAGS_ALL != 0 {
+            return fail!(Unsupported, "unknown read flags {:#x}", o.flags & !ReadOptions::FLAGS_ALL);
+        }
         Ok(())
     }
 

@@ -41,6 +41,9 @@ pub(super) fn terms(inner: &Inner, o: &ReadOptions, max_versions: u32, raw: bool
 /// The rows of a scan.
 pub(super) fn rows(spec: &ScanSpec<'_>) -> Result<Rows> {
     let has = |flag| spec.flags & flag != 0;
+    if has(!ScanSpec::FLAGS_ALL) {
+        return fail!(Unsupported, "unknown scan flags {:#x}", spec.flags & !ScanSpec::FLAGS_ALL);
+    }
     if has(ScanSpec::RAW) && !spec.columns.is_empty() {
         return fail!(Invalid, "a raw scan shows every column: RAW and columns cannot be asked for together");
     }

@@ -249,8 +249,12 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// Walks one segment up to `limit`, or to the first position without a valid record. Returns that position; None: everything up to `limit` is valid.
-    fn segment(&mut self, segment: &SegmentFile, limit: u32) -> Result<Option<(u32, Stop)>> {
+    /// Where the log went on in the next segment (`None`), the limit is the file's end, and a PAD fills the segment up to there: a file that ends otherwise
+    /// was cut, and what stood there is missing.
+    fn segment(&mut self, segment: &SegmentFile, limit: Option<u32>) -> Result<Option<(u32, Stop)>> {
+        let (went_on, limit) = (limit.is_none(), limit.unwrap_or(segment.len));
         let mut offset = SEGMENT_HEADER_BYTES;
+        let mut padded = false;
         let reading = segment.open(self.env, false)?;
         while offset < limit {
             let (record, length) = match reading.step(&mut self.buffer, offset, self.last, &mut self.progress)? {
@@ -263,7 +267,8 @@ impl Walk<'_> {
             self.mark = self.mark.max(record.durable_below);
             self.last = record.number.or(self.last);
             self.facts.bytes += length as u64;
-            if record.kind != RecordKind::Pad {
+            padded = record.kind == RecordKind::Pad;
+            if !padded {
                 self.max_tick = self.max_tick.max(record.tick);
                 self.max_generation = self.max_generation.max(record.generation);
                 self.facts.records += 1;
@@ -273,14 +278,15 @@ impl Walk<'_> {
             }
             offset += length;
         }
-        Ok(None)
+        let whole = padded && limit.is_multiple_of(SEGMENT_HEADER_BYTES);
+        Ok((went_on && !whole).then_some((limit, Stop::Nothing)))
     }
 
     /// A life that ended: all of it is there, up to its seal.
     fn closed_life(&mut self, segments: &[SegmentFile], seal: Seal) -> Result<()> {
         for segment in segments {
-            let limit = if segment.header.number == seal.segment { seal.offset } else { segment.len };
-            if limit > segment.len {
+            let limit = (segment.header.number == seal.segment).then_some(seal.offset);
+            if let Some(limit) = limit.filter(|limit| *limit > segment.len) {
                 return Err(corrupt(&segment.path, segment.len, &format!("the file is cut short: the log went on to {limit}")));
             }
             if let Some((offset, stop)) = self.segment(segment, limit)? {
@@ -309,8 +315,8 @@ impl Walk<'_> {
         // Walk to the first position without a valid record.
         let mut end = None;
         for (i, segment) in segments.iter().enumerate().take(run) {
-            let stop = self.segment(segment, segment.len)?;
             let at_last = i + 1 == run;
+            let stop = self.segment(segment, at_last.then_some(segment.len))?;
             if stop.is_some() || at_last {
                 let (offset, stop) = stop.unwrap_or((segment.len, Stop::Nothing));
                 end = Some((i, offset, stop));

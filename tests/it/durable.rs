@@ -206,6 +206,7 @@ fn disk_full(config: &str) {
     assert!(get(&next.region, b"after", b"v").is_some());
 }
 
+/// BUG-78: by itself, as soon as there is space.
 #[test]
 fn p_d3_disk_full_recovers() {
     disk_full("wal_io=mapped");

@@ -33,6 +33,7 @@ def test_a_batch_whose_block_raises_is_not_sent(r: Region) -> None:
     assert r.get(b"row", "cf", b"v") is None and not b.applied
 
 
+# BUG-89
 def test_a_batch_of_which_something_was_applied_is_not_sent_again(r: Region) -> None:
     r.put(b"text", "cf", b"n", b"no counter")
     b = r.batch()
