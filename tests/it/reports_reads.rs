@@ -90,7 +90,7 @@ fn bug_32() {
             }
             put(r, &[b'2', 0, round as u8], b"q", b"between");
             delete(r, b"4", b"q");
-            if seals && round % 3 == 0 {
+            if seals && round.is_multiple_of(3) {
                 r.seal().unwrap();
             }
         };
