@@ -27,7 +27,7 @@
  * 13. A bug in the library that is caught (REGION_E_PANIC) poisons the region: writes are refused until it is opened again.
  * 14. Fork. In a child of a process that had used the library every call returns REGION_E_FORKED; close functions do nothing. Fork before the
  *     first call, or exec.
- * 15. What is not built yet (flush and compaction, checkpoints, export, region_get_row) either has no function here or answers
+ * 15. What is not built yet (flush and compaction, checkpoints, export, metrics) either has no function here or answers
  *     REGION_E_UNSUPPORTED; nothing is accepted and then ignored, but for options that only say how much of it there may be (flush_bytes,
  *     block_cache_bytes, background_threads, and a family's bloom, compression and block_size, which are stored).
  * 16. Every function names the statuses it returns. Any function that takes an err may also return REGION_E_INTERNAL.
@@ -736,7 +736,7 @@ typedef struct region_op_result_t {
   int32_t status;
   /** REGION_RESULT_* */
   uint32_t flags;
-  /** Of increments and checks: the counter. */
+  /** Of increments and checks: the counter. Of appends: the length of the new value. */
   int64_t value;
 } region_op_result_t;
 
@@ -1061,7 +1061,8 @@ region_status region_put(struct region_t *r,
 /**
  * Deletes. op: REGION_OP_DELETE (0 = the same: all versions of the column), DELETE_VERSION, DELETE_FAMILY,
  * DELETE_FAMILY_VERSION or DELETE_ROW. What an op does not take is 0 or empty: qual of the last three, family of DELETE_ROW.
- * It hides what was written before it, never what is written after it. Pointers are borrowed for the call. Threads: any.
+ * It hides what was written before it and is not newer than its timestamp (opts->timestamp, else the commit's), never
+ * what is written after it. Pointers are borrowed for the call. Threads: any.
  * Returns as region_put.
  */
 REGION_MUST_CHECK

@@ -29,7 +29,7 @@ pub struct region_op_result_t {
     pub status: i32,
     /// REGION_RESULT_*
     pub flags: u32,
-    /// Of increments and checks: the counter.
+    /// Of increments and checks: the counter. Of appends: the length of the new value.
     pub value: i64,
 }
 

@@ -178,7 +178,8 @@ pub unsafe extern "C" fn region_put(
 
 /// Deletes. op: REGION_OP_DELETE (0 = the same: all versions of the column), DELETE_VERSION, DELETE_FAMILY,
 /// DELETE_FAMILY_VERSION or DELETE_ROW. What an op does not take is 0 or empty: qual of the last three, family of DELETE_ROW.
-/// It hides what was written before it, never what is written after it. Pointers are borrowed for the call. Threads: any.
+/// It hides what was written before it and is not newer than its timestamp (opts->timestamp, else the commit's), never
+/// what is written after it. Pointers are borrowed for the call. Threads: any.
 /// Returns as region_put.
 #[must_use]
 #[unsafe(no_mangle)]
