@@ -18,7 +18,7 @@ static region_column_t column(uint32_t kind, const char *qual, const char *end) 
 static void fill(region_t *r) {
   int i;
   for (i = 0; i < COLS; i++) {
-    char qual[8], value[128];
+    char qual[16], value[128];
     snprintf(qual, sizeof qual, "q%02d", i);
     memset(value, 'v', sizeof value);
     MUST(region_put(r, "row", 3, 1, qual, 3, value, (size_t)(i * 3), NULL, &E));
