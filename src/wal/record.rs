@@ -229,7 +229,9 @@ impl<'a> Record<'a> {
 
     /// What calls with a nonce were answered.
     pub fn nonces(&self) -> impl Iterator<Item = &'a [u8]> {
-        let mut items = Items { rest: self.payload, row: None, tick: self.tick.0 };
+        // Few records have any: where no byte can be the item's, nothing is walked a third time.
+        let rest = if self.payload.contains(&ITEM_NONCES) { self.payload } else { Default::default() };
+        let mut items = Items { rest, row: None, tick: self.tick.0 };
         std::iter::from_fn(move || {
             loop {
                 if let Item::Nonces(bytes) = items.step().ok()?? {
