@@ -81,10 +81,10 @@ fn the_limit_holds_over_any_number_of_lives() {
             let (entries, _, log) = rig.reopen();
             assert_eq!(entries.len(), commits, "{io:?}, life {life}");
             big(&mut buffer, 2000);
-            let appended = match log.append(&mut buffer) {
+            let appended = match log.append(&mut buffer, || ()) {
                 Err(Refused::NoRoom { needed }) => {
                     let e = log.wait_for_log_space(needed, &mut Timeout::from_micros(1_000), &|| false, true).err();
-                    if e.is_none() { log.append(&mut buffer).is_ok() } else { false }
+                    if e.is_none() { log.append(&mut buffer, || ()).is_ok() } else { false }
                 }
                 other => other.is_ok(),
             };
