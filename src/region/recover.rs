@@ -35,7 +35,7 @@ pub struct Replay<'s> {
 /// Rows that were told to come, whose table buckets are on their way into the cache.
 #[derive(Default)]
 pub struct Coming {
-    hashes: [RowHash; 4],
+    hashes: [RowHash; 8],
     at: usize,
 }
 

@@ -392,7 +392,7 @@ impl Walk<'_> {
 }
 
 /// So many records ahead a row is told to come: enough for two dependent cache misses, few enough that the lines are still there.
-const TOLD_AHEAD: usize = 8;
+const TOLD_AHEAD: usize = 16;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Behind {
