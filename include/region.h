@@ -1100,7 +1100,8 @@ region_status region_delete(struct region_t *r,
 
 /**
  * Adds bytes to the end of a value; an absent one is empty. *new_value, may be NULL: the whole new value, as region_get
- * fills it. Threads: any. Returns as region_put.
+ * fills it. With a nonce the value is kept for a retry, and counts against nonce_bytes_max; a retry that wants it where the first call
+ * did not is REGION_E_INVALID. Threads: any. Returns as region_put.
  */
 REGION_MUST_CHECK
 region_status region_append(struct region_t *r,
