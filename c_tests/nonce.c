@@ -111,9 +111,22 @@ static void refused(region_t *r) {
   w.max_value = 12;
   EXPECT(REGION_OK, region_increment(r, "x", 1, 1, "n", 1, 1, &w, &v, &E));
   CHECK(v == 12);
-  w.max_value = 10;
   EXPECT(REGION_OK, region_increment(r, "x", 1, 1, "n", 1, 1, &w, &v, &E));
   CHECK(v == 12 && (info.flags & REGION_COMMIT_DUPLICATE));
+  /* The nonce of another amount, of other bounds: refused, and the message says so. */
+  EXPECT(REGION_E_INVALID, region_increment(r, "x", 1, 1, "n", 1, 2, &w, &v, &E));
+  CHECK(strstr(E.msg, "nonce 9 of group 3 was used for a different operation") != NULL);
+  w.max_value = 10;
+  EXPECT(REGION_E_INVALID, region_increment(r, "x", 1, 1, "n", 1, 1, &w, &v, &E));
+  CHECK(counter(r, "x") == 12);
+  {
+    region_stats_t s;
+    memset(&s, 0, sizeof s);
+    s.struct_size = (uint32_t)sizeof s;
+    MUST(region_stats(r, &s, &E));
+    CHECK(s.nonce_entries > 0 && s.nonce_bytes >= 100 * s.nonce_entries && s.nonce_bytes_max == (64u << 20));
+    CHECK(s.nonce_hits > 0 && s.nonce_expired == 0 && s.nonce_refused == 0);
+  }
   w = with_nonce(10, 0);
   EXPECT(REGION_E_NO_FAMILY, region_increment(r, "x", 1, 99, "n", 1, 1, &w, &v, &E));
   CHECK(E.op_index == UINT64_MAX);

@@ -668,6 +668,21 @@ typedef struct region_stats_t {
   uint64_t unlogged_bytes;
   /** 0 healthy, 1 poisoned, 2 closing. */
   uint64_t health;
+  /**
+   * What calls with a nonce are remembered by, one for each group of operations: the entries of the table, those included that are older than
+   * nonce_window_s and not yet freed (by calls with a nonce, and about every second).
+   */
+  uint64_t nonce_entries;
+  /** Their bytes. */
+  uint64_t nonce_bytes;
+  /** Bytes that new ones may come up to: nonce_bytes_max. More may have been there when the region was opened with a smaller one. */
+  uint64_t nonce_bytes_max;
+  /** Groups of operations that were answered from their entries. */
+  uint64_t nonce_hits;
+  /** Entries freed for their age. */
+  uint64_t nonce_expired;
+  /** Calls with a nonce that were refused since the table was full (REGION_E_BUSY, or REGION_E_TOO_LARGE alone above nonce_bytes_max). */
+  uint64_t nonce_refused;
 } region_stats_t;
 
 /** What a write tells besides its value: its highest commit. */
@@ -678,7 +693,10 @@ typedef struct region_commit_info_t {
   uint32_t flags;
   /** Out: for region_wait_durable; 0 = nothing to wait for (nothing written, or SKIP_WAL). */
   uint64_t seq;
-  /** Out: timestamp that the commit gave to its cells. */
+  /**
+   * Out: the commit's tick by the region's clock: the timestamp of its cells that were given none, 0 if nothing was written. A put or delete with
+   * a timestamp of its own has that one, and what is added to a value that lies later gets one above it.
+   */
   uint64_t timestamp;
 } region_commit_info_t;
 
@@ -699,15 +717,19 @@ typedef struct region_write_options_t {
   /** Whose nonces these are: of one group they must differ from call to call. 0 unless there is a nonce. */
   uint64_t nonce_group;
   /**
-   * Makes a repeated call count once; 0 = none. The same call (same operations, same flags) with the same nonce may be made
-   * again after any error, by any thread, also after the region was closed or killed and opened again: what was applied is
-   * answered as the first time (REGION_COMMIT_DUPLICATE, REGION_RESULT_DUPLICATE; value, seq and timestamp of the first time),
-   * the rest is run. What changed nothing (a bound, a check, an error, delta 0 on an existing counter) is run again. The
-   * identity of a group of operations is its row, nonce_group, nonce, and how many groups of the row stand before it in the
-   * call. Remembered for nonce_window_s seconds (config, 600), in memory and in the log; while nonce_bytes_max (config, 64 MiB,
-   * some 170 bytes for a group) is full of them, calls with a nonce wait, then REGION_E_BUSY. REGION_E_INVALID: with
-   * REGION_DUR_SKIP_WAL; a nonce that another call used, where that shows (another number of operations in a group, another set of
-   * groups of an atomic call). With a nonce REGION_E_OUTCOME_UNKNOWN and REGION_E_PARTIAL have REGION_ERR_RETRYABLE.
+   * Makes a repeated call count once; 0 = none. The same call (same operations, flags and bounds; durability and timeout may differ)
+   * with the same nonce may be made again after any error, by any thread, also after the region was closed or killed and opened
+   * again: what was applied is answered as the first time (REGION_COMMIT_DUPLICATE, REGION_RESULT_DUPLICATE; value, seq and timestamp
+   * of the first time), the rest is run. What changed nothing (a bound, a check, an error, delta 0 on an existing counter) is run
+   * again. The identity of a group of operations is its row, nonce_group, nonce, and how many groups of the row stand before it in
+   * the call. REGION_E_INVALID: with REGION_DUR_SKIP_WAL; a nonce that was used for a different operation (kind, family, qualifier,
+   * value, delta, timestamp, condition, flags or bounds differ; with REGION_W_ATOMIC anything in the call): nothing of the
+   * group (of an atomic call: of the call) was changed.
+   *
+   * Remembered for nonce_window_s seconds (config, 600), in memory and in the log; what an earlier process did counts its age by the
+   * wall clock. While nonce_bytes_max (config, 64 MiB, some 170 bytes for a group) is full, calls with a nonce wait, then
+   * REGION_E_BUSY: nothing younger than the window is forgotten to make room, also where the region was opened with a smaller
+   * nonce_bytes_max than before. With a nonce REGION_E_OUTCOME_UNKNOWN and REGION_E_PARTIAL have REGION_ERR_RETRYABLE.
    */
   uint64_t nonce;
   /** Least result, with REGION_W_BOUNDED. */
@@ -1078,7 +1100,8 @@ region_status region_delete(struct region_t *r,
 
 /**
  * Adds bytes to the end of a value; an absent one is empty. *new_value, may be NULL: the whole new value, as region_get
- * fills it. Threads: any. Returns as region_put.
+ * fills it. With a nonce the value is kept for a retry, and counts against nonce_bytes_max; a retry that wants it where the first call
+ * did not is REGION_E_INVALID. Threads: any. Returns as region_put.
  */
 REGION_MUST_CHECK
 region_status region_append(struct region_t *r,

@@ -78,6 +78,7 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 }
 
 /// The clock of a region: the system's, so that its read is inlined into the commit, or one that a test moves by hand.
+#[derive(Clone)]
 pub enum RegionClock {
     /// The wall clock.
     System(SystemClock),

@@ -34,7 +34,7 @@ use crate::sequencer::Step;
 use crate::store::state::State;
 use crate::store::view::View;
 use crate::sync::Ordering;
-use crate::wal::{Level, RecordBuffer, RecordKind, Refused};
+use crate::wal::{Level, NonceNotes, RecordBuffer, RecordKind, Refused};
 use mutation::{CellChange, Ready, RowChange, Terms, Write, is_of_family};
 
 /// A commit that happened.
@@ -194,7 +194,7 @@ fn encode(
     cells: &mut [CellChange<'_, '_>],
     tick: Tick,
     level: Level,
-    nonces: &[u8],
+    nonces: Option<&NonceNotes<Vec<u8>>>,
 ) {
     record.begin(RecordKind::Commit, level, segment.generation(), tick);
     for row in rows {
@@ -209,8 +209,8 @@ fn encode(
             }
         }
     }
-    if !nonces.is_empty() {
-        record.nonces(nonces);
+    if let Some(notes) = nonces {
+        record.nonces(NonceNotes { answers: &notes.answers, fingerprints: notes.fingerprints.as_deref() });
     }
     record.finish();
 }

@@ -4,6 +4,7 @@ use crate::cell::CellType;
 use crate::ids::{FamilyId, RowHash, Tick};
 use crate::memstore::{ColumnRef, NewCell, Plan, RowRef, SpareCopy};
 use crate::options::Durability;
+use crate::wal::NonceNotes;
 use std::ops::Range;
 
 /// One row of a commit. The caller owns its row lock.
@@ -134,8 +135,8 @@ pub struct Terms<'t> {
     pub tick: Option<Tick>,
     /// The caller's thread, which spreads memory.
     pub thread: usize,
-    /// What the record says of the call's nonce; empty: it has none.
-    pub nonces: &'t [u8],
+    /// What the record says of the call's nonce, if it has one.
+    pub nonces: Option<&'t NonceNotes<Vec<u8>>>,
 }
 
 impl<'a, 'v> CellChange<'a, 'v> {

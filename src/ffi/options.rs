@@ -60,7 +60,8 @@ pub struct region_commit_info_t {
     pub flags: u32,
     /// Out: for region_wait_durable; 0 = nothing to wait for (nothing written, or SKIP_WAL).
     pub seq: u64,
-    /// Out: timestamp that the commit gave to its cells.
+    /// Out: the commit's tick by the region's clock: the timestamp of its cells that were given none, 0 if nothing was written. A put or delete with
+    /// a timestamp of its own has that one, and what is added to a value that lies later gets one above it.
     pub timestamp: u64,
 }
 
@@ -82,15 +83,19 @@ pub struct region_write_options_t {
     pub timestamp: u64,
     /// Whose nonces these are: of one group they must differ from call to call. 0 unless there is a nonce.
     pub nonce_group: u64,
-    /// Makes a repeated call count once; 0 = none. The same call (same operations, same flags) with the same nonce may be made
-    /// again after any error, by any thread, also after the region was closed or killed and opened again: what was applied is
-    /// answered as the first time (REGION_COMMIT_DUPLICATE, REGION_RESULT_DUPLICATE; value, seq and timestamp of the first time),
-    /// the rest is run. What changed nothing (a bound, a check, an error, delta 0 on an existing counter) is run again. The
-    /// identity of a group of operations is its row, nonce_group, nonce, and how many groups of the row stand before it in the
-    /// call. Remembered for nonce_window_s seconds (config, 600), in memory and in the log; while nonce_bytes_max (config, 64 MiB,
-    /// some 170 bytes for a group) is full of them, calls with a nonce wait, then REGION_E_BUSY. REGION_E_INVALID: with
-    /// REGION_DUR_SKIP_WAL; a nonce that another call used, where that shows (another number of operations in a group, another set of
-    /// groups of an atomic call). With a nonce REGION_E_OUTCOME_UNKNOWN and REGION_E_PARTIAL have REGION_ERR_RETRYABLE.
+    /// Makes a repeated call count once; 0 = none. The same call (same operations, flags and bounds; durability and timeout may differ)
+    /// with the same nonce may be made again after any error, by any thread, also after the region was closed or killed and opened
+    /// again: what was applied is answered as the first time (REGION_COMMIT_DUPLICATE, REGION_RESULT_DUPLICATE; value, seq and timestamp
+    /// of the first time), the rest is run. What changed nothing (a bound, a check, an error, delta 0 on an existing counter) is run
+    /// again. The identity of a group of operations is its row, nonce_group, nonce, and how many groups of the row stand before it in
+    /// the call. REGION_E_INVALID: with REGION_DUR_SKIP_WAL; a nonce that was used for a different operation (kind, family, qualifier,
+    /// value, delta, timestamp, condition, flags or bounds differ; with REGION_W_ATOMIC anything in the call): nothing of the
+    /// group (of an atomic call: of the call) was changed.
+    ///
+    /// Remembered for nonce_window_s seconds (config, 600), in memory and in the log; what an earlier process did counts its age by the
+    /// wall clock. While nonce_bytes_max (config, 64 MiB, some 170 bytes for a group) is full, calls with a nonce wait, then
+    /// REGION_E_BUSY: nothing younger than the window is forgotten to make room, also where the region was opened with a smaller
+    /// nonce_bytes_max than before. With a nonce REGION_E_OUTCOME_UNKNOWN and REGION_E_PARTIAL have REGION_ERR_RETRYABLE.
     pub nonce: u64,
     /// Least result, with REGION_W_BOUNDED.
     pub min_value: i64,

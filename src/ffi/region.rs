@@ -340,6 +340,19 @@ pub struct region_stats_t {
     pub unlogged_bytes: u64,
     /// 0 healthy, 1 poisoned, 2 closing.
     pub health: u64,
+    /// What calls with a nonce are remembered by, one for each group of operations: the entries of the table, those included that are older than
+    /// nonce_window_s and not yet freed (by calls with a nonce, and about every second).
+    pub nonce_entries: u64,
+    /// Their bytes.
+    pub nonce_bytes: u64,
+    /// Bytes that new ones may come up to: nonce_bytes_max. More may have been there when the region was opened with a smaller one.
+    pub nonce_bytes_max: u64,
+    /// Groups of operations that were answered from their entries.
+    pub nonce_hits: u64,
+    /// Entries freed for their age.
+    pub nonce_expired: u64,
+    /// Calls with a nonce that were refused since the table was full (REGION_E_BUSY, or REGION_E_TOO_LARGE alone above nonce_bytes_max).
+    pub nonce_refused: u64,
 }
 plain!(region_stats_t);
 
@@ -385,6 +398,12 @@ pub unsafe extern "C" fn region_stats(r: *mut region_t, out: *mut region_stats_t
                 wal_segments: s.wal_segments,
                 unlogged_bytes: s.unlogged_bytes,
                 health: s.health,
+                nonce_entries: s.nonce_entries,
+                nonce_bytes: s.nonce_bytes,
+                nonce_bytes_max: s.nonce_bytes_max,
+                nonce_hits: s.nonce_hits,
+                nonce_expired: s.nonce_expired,
+                nonce_refused: s.nonce_refused,
             };
             write_sized(c, out, &told, "out")?;
             Ok(Outcome::OK)

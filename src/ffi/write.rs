@@ -213,7 +213,8 @@ pub unsafe extern "C" fn region_delete(
 }
 
 /// Adds bytes to the end of a value; an absent one is empty. *new_value, may be NULL: the whole new value, as region_get
-/// fills it. Threads: any. Returns as region_put.
+/// fills it. With a nonce the value is kept for a retry, and counts against nonce_bytes_max; a retry that wants it where the first call
+/// did not is REGION_E_INVALID. Threads: any. Returns as region_put.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_append(

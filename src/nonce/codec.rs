@@ -6,10 +6,12 @@
 //! | 8 | nonce |
 //! | … | for each group of operations: 16 bytes hash of the row, varint nth, varint n, n × value (zigzag varint), varint b, b bytes |
 //!
+//! The fingerprints of the same groups, in the same order, are 8 bytes each, 0 for none.
+//!
 //! Little-endian; varints are LEB128 of at most 64 bits. The hash of the row is SipHash-2-4 under the region's nonce key of the byte 0 and the row, then of
 //! the byte 1 and the row.
 
-use super::{Answer, Nonce, Place, RowId};
+use super::{Answer, Fingerprint, Nonce, Place, RowId};
 
 /// Appends the bytes of a commit's entries.
 pub fn encode<'a>(out: &mut Vec<u8>, nonce: Nonce, entries: impl Iterator<Item = (Place, &'a Answer)>) {
@@ -43,9 +45,27 @@ pub fn decode(mut bytes: &[u8]) -> Option<(Nonce, Vec<(Place, Answer)>)> {
         let length = usize::try_from(varint_of(from)?).ok()?;
         let (answered, rest) = from.split_at_checked(length)?;
         *from = rest;
-        entries.push((Place { row, nth }, Answer { values: values.into(), bytes: answered.into() }));
+        entries.push((Place { row, nth }, Answer { values: values.into(), bytes: answered.into(), of: None }));
     }
     (nonce.nonce != 0).then_some((nonce, entries))
+}
+
+/// Appends what tells which operations a commit's entries answer.
+pub fn encode_fingerprints<'a>(out: &mut Vec<u8>, answers: impl Iterator<Item = &'a Answer>) {
+    answers.for_each(|a| out.extend_from_slice(&a.of.map_or(0, Fingerprint::get).to_le_bytes()));
+}
+
+/// Gives entries their fingerprints. False: these are not theirs.
+#[must_use]
+pub fn decode_fingerprints(bytes: &[u8], entries: &mut [(Place, Answer)]) -> bool {
+    let (each, rest) = bytes.as_chunks();
+    if each.len() != entries.len() || !rest.is_empty() {
+        return false;
+    }
+    for ((_, answer), bytes) in entries.iter_mut().zip(each) {
+        answer.of = Fingerprint::stored(u64::from_le_bytes(*bytes));
+    }
+    true
 }
 
 fn varint(out: &mut Vec<u8>, mut n: u64) {

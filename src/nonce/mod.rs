@@ -15,13 +15,15 @@
 #![forbid(unsafe_code)]
 
 mod codec;
+mod fingerprint;
 #[cfg(all(test, loom))]
 mod models;
 mod shard;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use codec::{decode, encode};
+pub use codec::{decode, decode_fingerprints, encode, encode_fingerprints};
+pub use fingerprint::{Fingerprint, Fingerprinter};
 
 use crate::ids::{SequenceNumber, Tick};
 use crate::sync::{Arc, AtomicU64, Ordering};
@@ -67,6 +69,8 @@ pub struct Answer {
     pub values: Box<[i64]>,
     /// Bytes, where the call answers with some.
     pub bytes: Box<[u8]>,
+    /// Of which operations. None: in the log of an earlier build, which kept no fingerprints.
+    pub of: Option<Fingerprint>,
 }
 
 impl Answer {
@@ -110,6 +114,8 @@ impl Entry {
 
 /// What one entry takes besides its answer: itself, its places in set and queue at half load, the allocator's share.
 const ENTRY_BYTES: u64 = 160;
+/// Times that a background thread's step lets go of a few entries of a shard: it frees at most some 16,000, in a few milliseconds.
+const TIDY_STEPS: usize = 32;
 /// A model's threads have more to explore in one.
 const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 
@@ -120,6 +126,30 @@ pub struct Full {
     pub needed: u64,
 }
 
+/// What the table holds.
+#[derive(Default)]
+struct Used {
+    bytes: AtomicU64,
+    entries: AtomicU64,
+}
+
+/// Numbers about the table; each for itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NonceStats {
+    /// Entries, those that are past the window and not yet gone included.
+    pub entries: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes that new entries may come up to.
+    pub bytes_max: u64,
+    /// Groups that were answered.
+    pub hits: u64,
+    /// Entries that went for their age.
+    pub expired: u64,
+    /// Calls that were refused since the table was full.
+    pub refused: u64,
+}
+
 /// What the calls of the last while have done.
 pub struct NonceTable {
     /// Key of the hash of rows: the region's, kept in its manifest.
@@ -128,7 +158,10 @@ pub struct NonceTable {
     window: u64,
     bytes_max: u64,
     // Written by every reservation.
-    bytes: CachePadded<AtomicU64>,
+    used: CachePadded<Used>,
+    hits: AtomicU64,
+    expired: AtomicU64,
+    refused: AtomicU64,
     /// Level 7 each, never two at a time.
     shards: Box<[CachePadded<ShardLock>]>,
 }
@@ -139,28 +172,51 @@ impl NonceTable {
         let k = u128::from_le_bytes(key);
         let hasher = RandomState::new();
         let shards = (0..SHARDS).map(|_| CachePadded::new(ShardLock::new(Shard::with_capacity(0, hasher.clone())))).collect();
-        Self { key: [k as u64, (k >> 64) as u64], window, bytes_max, bytes: CachePadded::new(AtomicU64::new(0)), shards }
+        let (used, zero) = (CachePadded::new(Used::default()), || AtomicU64::new(0));
+        Self { key: [k as u64, (k >> 64) as u64], window, bytes_max, used, hits: zero(), expired: zero(), refused: zero(), shards }
     }
     /// How the table knows a row.
     pub fn row(&self, row: &[u8]) -> RowId {
         RowId([0, 1].map(|half| sip(self.key, half, row)))
     }
+    /// Tells calls apart that have one nonce.
+    pub fn fingerprinter(&self) -> Fingerprinter {
+        Fingerprinter::new(self.key)
+    }
     /// Bytes in use.
     pub fn bytes(&self) -> u64 {
         // Relaxed: a figure.
-        self.bytes.load(Ordering::Relaxed)
+        self.used.bytes.load(Ordering::Relaxed)
+    }
+    /// Takes no lock.
+    pub fn stats(&self) -> NonceStats {
+        // Relaxed: figures.
+        let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
+        NonceStats {
+            entries: get(&self.used.entries),
+            bytes: get(&self.used.bytes),
+            bytes_max: self.bytes_max,
+            hits: get(&self.hits),
+            expired: get(&self.expired),
+            refused: get(&self.refused),
+        }
+    }
+    /// For the figures: groups were answered from their entries.
+    pub fn note_hits(&self, groups: usize) {
+        self.hits.fetch_add(groups as u64, Ordering::Relaxed);
+    }
+    /// For the figures: a call was refused since the table was full.
+    pub fn note_refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
     }
     /// Bytes it may use.
     pub fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
-    /// Entries, those that are past the window and not yet gone included.
-    pub fn len(&self) -> usize {
+    /// Keys that have an entry.
+    #[cfg(test)]
+    fn len(&self) -> usize {
         self.shards.iter().map(|s| s.lock().0.len()).sum()
-    }
-    /// True if there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
     fn shard(&self, nonce: Nonce) -> &ShardLock {
         // By a fixed hash: whoever makes up nonces that meet in one shard only makes its own calls wait for each other.
@@ -193,20 +249,22 @@ impl NonceTable {
         }
         let shard = self.shard(nonce);
         self.expire_some(shard, now);
+        self.used.entries.fetch_add(entries.len() as u64, Ordering::Relaxed);
         shard.insert(&entries);
         Ok(Reserved { table: self, nonce, entries })
     }
     fn take(&self, needed: u64) -> bool {
         // Relaxed: a sum; the entries themselves are handed over by the shard's lock.
-        let before = self.bytes.fetch_add(needed, Ordering::Relaxed);
+        let before = self.used.bytes.fetch_add(needed, Ordering::Relaxed);
         let fits = before.saturating_add(needed) <= self.bytes_max;
         if !fits {
-            self.give_back(needed);
+            self.used.bytes.fetch_sub(needed, Ordering::Relaxed);
         }
         fits
     }
-    fn give_back(&self, bytes: u64) {
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    fn give_back(&self, entries: usize, bytes: u64) {
+        self.used.entries.fetch_sub(entries as u64, Ordering::Relaxed);
+        self.used.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// True once `needed` bytes could be reserved.
@@ -223,8 +281,28 @@ impl NonceTable {
     /// A few of them, so that a lock is not held for long; true: there may be more.
     fn expire_some(&self, shard: &ShardLock, now: Tick) -> bool {
         let gone = shard.expire(now, self.window);
-        self.give_back(gone.iter().map(|e| e.size()).sum());
+        if gone.is_empty() {
+            return false;
+        }
+        self.expired.fetch_add(gone.len() as u64, Ordering::Relaxed);
+        self.give_back(gone.len(), gone.iter().map(|e| e.size()).sum());
         gone.len() == gone.inline_size()
+    }
+    /// Lets go of some of what is past the window, and of tables that have become too large: a step of a background thread, of bounded length. Who uses the
+    /// table meanwhile waits for a few entries at most.
+    pub fn tidy(&self, now: Tick) {
+        // Relaxed: what comes meanwhile is young.
+        if self.used.entries.load(Ordering::Relaxed) == 0 && self.expired.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        for shard in &self.shards {
+            for _ in 0..TIDY_STEPS {
+                if !self.expire_some(shard, now) {
+                    shard.shrink();
+                    break;
+                }
+            }
+        }
     }
 
     /// Puts an entry of the log back; of two for one key the one with the larger number stays. Nobody else uses the table yet. The bound in bytes is not asked:
@@ -239,7 +317,8 @@ impl NonceTable {
         // A row's ticks may run ahead of the clock; that makes nothing younger than now.
         let (born, at) = (tick.min(now), AtomicU64::new(tick.0));
         let entry = Arc::new(Entry { key, answer, born, tick: at, number: AtomicU64::new(number.0) });
-        self.bytes.fetch_add(entry.size(), Ordering::Relaxed);
+        self.used.bytes.fetch_add(entry.size(), Ordering::Relaxed);
+        self.used.entries.fetch_add(1, Ordering::Relaxed);
         self.shard(key.nonce).insert(&[entry]);
     }
 
@@ -267,17 +346,18 @@ impl Reserved<'_> {
     pub fn fill(self, number: SequenceNumber, tick: Tick) {
         self.entries.iter().for_each(|e| e.fill(number, tick));
     }
-    /// What the log keeps of them.
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        encode(out, self.nonce, self.entries.iter().map(|e| (e.key.place, &e.answer)));
+    /// What the log keeps of them: answers, and which operations they answer.
+    pub fn encode(&self, answers: &mut Vec<u8>, fingerprints: &mut Vec<u8>) {
+        encode(answers, self.nonce, self.entries.iter().map(|e| (e.key.place, &e.answer)));
+        encode_fingerprints(fingerprints, self.entries.iter().map(|e| &e.answer));
     }
 }
 
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
         if self.entries.iter().any(|e| e.commit().is_none()) {
-            let removed = self.table.shard(self.nonce).remove(&self.entries);
-            self.table.give_back(removed);
+            let (removed, bytes) = self.table.shard(self.nonce).remove(&self.entries);
+            self.table.give_back(removed, bytes);
         }
     }
 }

@@ -17,7 +17,7 @@ const NONCE: Nonce = Nonce { group: 0, nonce: 7 };
 const PLACE: Place = Place { row: RowId([1, 2]), nth: 0 };
 
 fn answer() -> Answer {
-    Answer { values: [5].into(), bytes: [].into() }
+    Answer { values: [5].into(), bytes: [].into(), of: None }
 }
 
 fn check(f: impl Fn() + Sync + Send + 'static) {

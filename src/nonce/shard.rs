@@ -45,8 +45,13 @@ impl Shard {
     pub(super) fn with_capacity(n: usize, hasher: RandomState) -> Self {
         Self { set: HashSet::with_capacity_and_hasher(n, hasher), queue: VecDeque::with_capacity(n), first: Tick(0) }
     }
+    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.set.len()
+    }
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.queue.capacity() + self.set.capacity()
     }
     #[cfg(test)]
     pub(super) fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
@@ -112,18 +117,35 @@ impl ShardLock {
             // The lock goes before `fresh`, which holds the smaller tables now: locals are dropped in the reverse of their order.
         }
     }
-    /// Takes out entries that were not filled; answers with their bytes. They are among the youngest.
-    pub(super) fn remove(&self, entries: &[Arc<Entry>]) -> u64 {
+    /// Takes out entries that were not filled; answers with how many, and their bytes. They are among the youngest.
+    pub(super) fn remove(&self, entries: &[Arc<Entry>]) -> (usize, u64) {
         let (mut shard, _level) = self.lock();
-        let mut bytes = 0;
+        let (mut count, mut bytes) = (0, 0);
         for entry in entries {
             if let Some(at) = shard.queue.iter().rposition(|e| Arc::ptr_eq(e, entry)) {
                 shard.queue.remove(at);
                 shard.forget(entry);
-                bytes += entry.size();
+                (count, bytes) = (count + 1, bytes + entry.size());
             }
         }
-        bytes
+        (count, bytes)
+    }
+    /// Makes tables smaller that are far too large for what is left in them; moves only that, a small part of what they once held.
+    pub(super) fn shrink(&self) {
+        let (held, hasher) = {
+            let (shard, _level) = self.lock();
+            if shard.queue.capacity().max(shard.set.capacity()) <= 8 * shard.queue.len().max(CAPACITY_MIN) {
+                return;
+            }
+            (shard.queue.len(), shard.set.hasher().clone())
+        };
+        let mut fresh = Shard::with_capacity(if held == 0 { 0 } else { 2 * held.max(CAPACITY_MIN) }, hasher);
+        let (mut shard, _level) = self.lock();
+        if fresh.has_room_for(shard.queue.len()) {
+            fresh.take_over(&mut shard);
+            std::mem::swap(&mut *shard, &mut fresh);
+        }
+        // As above: the lock goes before the larger tables.
     }
     /// Takes out some of the entries that are older than `window`. One that is only reserved stays, and what stands behind it.
     pub(super) fn expire(&self, now: Tick, window: u64) -> Gone {

@@ -167,7 +167,7 @@ pub const KNOBS: &[Knob] = &[
         64 * MIB,
         4 * KIB,
         64 * TIB,
-        "bytes of remembered nonces, about 170 each; calls with one wait when full"
+        "bytes of remembered nonces, about 170 each; calls with a new one wait when full, and nothing young is forgotten"
     ),
     number!(tick_lead_max_ms, Number, 1_000, 1, 86_400_000, "milliseconds that a row's ticks may run ahead of a clock that moves"),
     number!(

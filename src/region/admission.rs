@@ -27,7 +27,7 @@ pub struct WriteTerms {
 impl WriteTerms {
     /// What a commit has to know of them.
     pub fn commit(&self, thread: usize) -> Terms<'static> {
-        Terms { durability: self.durability, tick: None, thread, nonces: &[] }
+        Terms { durability: self.durability, tick: None, thread, nonces: None }
     }
 }
 

@@ -155,6 +155,7 @@ impl Inner {
                 self.run(ops, atomic, &rules, &mut terms, batch, record, thread, info, &mut tally, results);
             }
             *appended = batch.once.appended.take();
+            batch.once.end();
             let outcome = self.conclude(&mut tally, atomic, &mut terms, info, o.nonce != 0);
             if outcome.is_ok() {
                 call.counts((tally.applied - tally.duplicates) as u64);
@@ -373,7 +374,7 @@ impl Inner {
                 None => self.reserve(ops, once, groups, &rows, &cells, atomic),
             };
             let committed = reserved.and_then(|reserved| {
-                let how = Terms { tick, nonces: &once.item, ..terms.commit(thread) };
+                let how = Terms { tick, nonces: once.nonce.is_some().then_some(&once.notes), ..terms.commit(thread) };
                 let committed = commit(state, record, &mut locks, &slot, view, &mut rows, &mut cells, how)?;
                 // Before the slot is free and the rows are unlocked.
                 reserved.into_iter().for_each(|r| r.fill(committed.seq, committed.tick));

@@ -23,6 +23,7 @@ impl Inner {
         let log = state.log.as_ref().map(crate::wal::Log::stats).unwrap_or_default();
         let oldest = state.points.oldest();
         let clock = state.sequencer.stats();
+        let nonces = state.nonces.stats();
         // Relaxed: each figure for itself.
         let get = |a: &crate::sync::AtomicU64| a.load(Ordering::Relaxed);
         Ok(RegionStats {
@@ -57,6 +58,12 @@ impl Inner {
             flushes: 0,
             compactions: 0,
             health: if self.lifecycle.is_closing() { 2 } else { u64::from(!state.health.is_good()) },
+            nonce_entries: nonces.entries,
+            nonce_bytes: nonces.bytes,
+            nonce_bytes_max: nonces.bytes_max,
+            nonce_hits: nonces.hits,
+            nonce_expired: nonces.expired,
+            nonce_refused: nonces.refused,
         })
     }
 
@@ -97,7 +104,7 @@ impl Inner {
             "end_row": self.end_row.escape_ascii().to_string(),
             "families": families,
             "settings": settings,
-            "nonce_entries": self.state.nonces.len(),
+            "nonce_entries": self.state.nonces.stats().entries,
             "nonce_bytes": self.state.nonces.bytes(),
             "wal_io": if self.state.log.as_ref().is_some_and(|l| l.stats().mapped) { "mapped" } else { "write" },
         });

@@ -49,7 +49,7 @@ pub struct CommitInfo {
     pub flags: u32,
     /// Highest commit of the call; 0 = nothing to wait for.
     pub seq: u64,
-    /// Its timestamp.
+    /// Its tick: the timestamp of its cells that were given none.
     pub timestamp: u64,
 }
 
@@ -443,6 +443,12 @@ pub struct RegionStats {
     pub wal_segments: u64,
     pub unlogged_bytes: u64,
     pub health: u64,
+    pub nonce_entries: u64,
+    pub nonce_bytes: u64,
+    pub nonce_bytes_max: u64,
+    pub nonce_hits: u64,
+    pub nonce_expired: u64,
+    pub nonce_refused: u64,
 }
 
 /// Takes the answers of [`super::Region::counter_get_many`]: index of the key, and its counter with timestamp.

@@ -19,6 +19,7 @@ mod counter;
 mod describe;
 mod face;
 mod family;
+mod fingerprint;
 mod group;
 mod increment;
 mod lifecycle;

@@ -8,6 +8,7 @@
 use super::Inner;
 use super::batch::{Group, Obstacle, Results, Tally};
 use super::face::{BatchOutcome, CommitInfo, Counted, Found, Mutation, Mutations, Op, OpResult, OpStatus};
+use super::fingerprint::Asked;
 use super::group::Outcome;
 use super::lifecycle::closed;
 use super::mutate::check_flags;
@@ -17,12 +18,12 @@ use crate::commit::{Committed, Refusal};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::ids::Tick;
-use crate::nonce::{Answer, Nonce, NonceTable, Place, Reserved, RowId, decode};
+use crate::nonce::{Answer, Fingerprint, Nonce, NonceTable, Place, Reserved, RowId, decode, decode_fingerprints};
 use crate::options::{Durability, WriteOptions};
 use crate::region::admission::WriteTerms;
 use crate::rowlock::RowLocks;
 use crate::stats::CallKind;
-use crate::wal::Record;
+use crate::wal::{NonceNotes, Record};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -32,15 +33,16 @@ pub(super) struct Once {
     pub nonce: Option<Nonce>,
     /// How many groups each row has had in the call.
     counts: HashMap<RowId, u32, foldhash::fast::RandomState>,
+    asked: Asked,
     /// The run's groups by their first operation, ascending.
-    places: Vec<(usize, Place)>,
+    places: Vec<(usize, Place, Fingerprint)>,
     /// What the run's operations were answered, and the first of them.
     values: Vec<i64>,
     first: usize,
     /// Every group of the attempt had its answer.
     all_answered: bool,
     /// For the record: what the attempt reserved.
-    pub item: Vec<u8>,
+    pub notes: NonceNotes<Vec<u8>>,
     /// The value that a single append makes, if the caller wants it.
     pub appended: Option<Appended>,
 }
@@ -69,7 +71,7 @@ impl Once {
     pub fn begin(&mut self, o: &WriteOptions, appended: Option<Appended>) {
         self.appended = appended;
         self.nonce = (o.nonce != 0).then_some(Nonce { group: o.nonce_group, nonce: o.nonce });
-        self.item.clear();
+        self.asked = Asked::of(o);
         self.all_answered = false;
         self.counts.clear();
     }
@@ -80,11 +82,21 @@ impl Once {
         let (Some(first), Some(last)) = (groups.first(), groups.last()) else { return };
         self.first = first.ops.start;
         self.values.resize(last.ops.end - first.ops.start, 0);
+        let (asked, hasher) = (self.asked, table.fingerprinter());
+        let of_call = asked.is_atomic().then(|| asked.fingerprint(hasher.clone(), ops, 0..ops.len()));
         for group in groups {
             let row = table.row(ops.get(group.ops.start).row);
             let count = self.counts.entry(row).or_default();
-            self.places.push((group.ops.start, Place { row, nth: *count }));
+            let of = of_call.unwrap_or_else(|| asked.fingerprint(hasher.clone(), ops, group.ops.clone()));
+            self.places.push((group.ops.start, Place { row, nth: *count }, of));
             *count += 1;
+        }
+    }
+    /// The call is over. What one large answer took is given back.
+    pub fn end(&mut self) {
+        const KEPT: usize = 64 << 10;
+        if self.notes.answers.capacity() > KEPT {
+            self.notes = NonceNotes::default();
         }
     }
     /// What an operation is answered.
@@ -97,19 +109,21 @@ impl Once {
     pub fn all_answered(&self) -> bool {
         self.nonce.is_some() && self.all_answered
     }
-    fn place_of(&self, group: &Group) -> Place {
-        let at = self.places.binary_search_by_key(&group.ops.start, |(first, _)| *first);
+    fn place_of(&self, group: &Group) -> (Place, Fingerprint) {
+        let at = self.places.binary_search_by_key(&group.ops.start, |(first, ..)| *first);
         // A group without a place would be run, and not be remembered.
-        at.ok().and_then(|at| self.places.get(at)).map_or_else(|| unreachable!("each group of a run has its place"), |(_, place)| *place)
+        let found = at.ok().and_then(|at| self.places.get(at));
+        found.map_or_else(|| unreachable!("each group of a run has its place"), |(_, place, of)| (*place, *of))
     }
-    fn answer_of(&self, group: &Group) -> Answer {
+    fn answer_of(&self, group: &Group, of: Fingerprint) -> Answer {
         let values = self.values.get(group.ops.start - self.first..group.ops.end - self.first).unwrap_or_default();
-        Answer { values: values.into(), bytes: self.appended.as_ref().map(Appended::bytes).unwrap_or_default() }
+        Answer { values: values.into(), bytes: self.appended.as_ref().map(Appended::bytes).unwrap_or_default(), of: Some(of) }
     }
 }
 
 /// The table's time: the clock at open, from then on by the kernel's monotonic clock, so that a wall clock that is set makes nothing older or younger. A test's
 /// own clock is taken as it is.
+#[derive(Clone, Copy)]
 pub(crate) struct NonceTime {
     opened: Option<(Tick, u64)>,
     unit_ns: u64,
@@ -144,8 +158,12 @@ pub(super) fn check(o: &WriteOptions, durability: Durability) -> Result<()> {
 
 /// Puts back what a record says of its call's nonce.
 pub(super) fn restore(table: &NonceTable, record: &Record<'_>, now: Tick) -> Result<()> {
-    for item in record.nonces() {
-        let Some((nonce, entries)) = decode(item) else {
+    for notes in record.nonces() {
+        let understood = decode(notes.answers).and_then(|(nonce, mut entries)| {
+            let told = notes.fingerprints.is_none_or(|bytes| decode_fingerprints(bytes, &mut entries));
+            told.then_some((nonce, entries))
+        });
+        let Some((nonce, entries)) = understood else {
             let (segment, offset) = (record.position.segment(), record.position.offset());
             return fail!(Corrupt, "log segment {segment}, offset {offset}: a valid record whose nonces cannot be understood");
         };
@@ -252,18 +270,19 @@ impl Inner {
         results: Results<'_>,
     ) -> Option<Obstacle> {
         let open = |g: &&mut Group| !matches!(g.outcome, Outcome::Counted);
-        let places: Vec<Place> = groups.iter_mut().filter(open).map(|g| once.place_of(g)).collect();
+        let places: Vec<Place> = groups.iter_mut().filter(open).map(|g| once.place_of(g).0).collect();
         let found = self.state.nonces.find(nonce, &places, self.nonce_now());
         let missing = found.iter().filter(|e| e.is_none()).count();
         once.all_answered = missing == 0;
-        let durable = self.state.durable();
+        let (durable, mut hits) = (self.state.durable(), 0);
         // As a commit on top of a row's waiting FSYNC commit: the answer may be one that nobody may see yet.
         let waits = terms.durability == Durability::FsyncWal || locks.fsync_pending() > durable;
         for (group, entry) in groups.iter_mut().filter(open).zip(found) {
             let Some(entry) = entry else { continue };
             let Some((seq, tick)) = entry.commit() else { continue };
+            let differs = entry.answer.of.is_some_and(|of| of != once.place_of(group).1);
             let appended = once.appended.as_ref().map(|_| Appended::from_bytes(&entry.answer.bytes));
-            if (atomic && missing > 0) || entry.answer.values.len() != group.ops.len() || matches!(appended, Some(None)) {
+            if differs || (atomic && missing > 0) || entry.answer.values.len() != group.ops.len() || matches!(appended, Some(None)) {
                 once.all_answered = false;
                 let (first, e) = (group.ops.start, used_otherwise(nonce));
                 if atomic {
@@ -283,9 +302,11 @@ impl Inner {
             }
             tally.applied += group.ops.len();
             tally.duplicates += group.ops.len();
+            hits += 1;
             tally.rests_on(Committed { seq, tick, waits_for_sync: waits && seq.0 > durable, unlogged: false, bytes: 0 }, info);
             group.outcome = Outcome::Counted;
         }
+        self.state.nonces.note_hits(hits);
         None
     }
 
@@ -308,18 +329,22 @@ impl Inner {
         let mut changed = rows.iter().peekable();
         let applied = groups.iter().filter(|g| matches!(g.outcome, Outcome::Applied));
         let kept = applied.filter(|g| atomic || changed.next_if(|row| row.hash == g.hash && ops.get(g.ops.start).row == row.row).is_some());
-        let entries = kept.map(|g| (once.place_of(g), once.answer_of(g))).collect();
+        let entries = kept.map(|g| (g, once.place_of(g))).map(|(g, (place, of))| (place, once.answer_of(g, of))).collect();
         let reserved = self.state.nonces.reserve(nonce, entries, self.nonce_now()).map_err(|full| {
             let most = self.state.nonces.bytes_max();
             if full.needed <= most {
                 return Refusal::Nonces(full.needed);
             }
+            self.state.nonces.note_refused();
             let text =
                 format!("a call whose nonce takes {} bytes to remember; nonce_bytes_max is {most}; nothing was changed", full.needed);
             Refusal::Fatal(Error::new(ErrorKind::TooLarge, text))
         })?;
-        once.item.clear();
-        reserved.encode(&mut once.item);
+        let NonceNotes { answers, fingerprints } = &mut once.notes;
+        let fingerprints = fingerprints.get_or_insert_default();
+        answers.clear();
+        fingerprints.clear();
+        reserved.encode(answers, fingerprints);
         Ok(Some(reserved))
     }
 
@@ -334,12 +359,13 @@ impl Inner {
                 return Ok(());
             }
             if timeout.is_over() {
+                self.state.nonces.note_refused();
+                let (bytes, most) = (self.state.nonces.bytes(), self.state.nonces.bytes_max());
+                let why = if bytes > most { ", calls from before the region was opened with this limit among them" } else { "" };
                 return fail!(
                     Busy,
-                    "the table of nonces is full, for {} µs: {} of nonce_bytes_max = {} bytes hold calls of the last nonce_window_s = {} seconds; nothing was changed",
+                    "the table of nonces is full, for {} µs: {bytes} of nonce_bytes_max = {most} bytes hold calls of the last nonce_window_s = {} seconds{why}; nothing was changed",
                     timeout.micros(),
-                    self.state.nonces.bytes(),
-                    self.state.nonces.bytes_max(),
                     self.settings.nonce_window_s
                 );
             }
@@ -354,7 +380,7 @@ fn used_otherwise(nonce: Nonce) -> Error {
     Error::new(
         ErrorKind::Invalid,
         format!(
-            "nonce {nonce} of group {group} was used for another call: a call is repeated with the same operations, a new one takes a new nonce"
+            "nonce {nonce} of group {group} was used for a different operation: a call is repeated with the same operations, flags and bounds, a new one takes a new nonce; nothing was changed"
         ),
     )
 }

@@ -86,8 +86,8 @@ pub fn open_with(
     };
     let clock = other_clock.unwrap_or_else(|| RegionClock::System(SystemClock::new(manifest.clock_unit)));
     let nonce_time = NonceTime::new(&clock);
-    let nonces = NonceTable::new(manifest.nonce_key, nonce_time.ticks(settings.nonce_window_s), settings.nonce_bytes_max);
-    let remembered = (!read_only).then(|| (&nonces, nonce_time.now(&clock)));
+    let nonces = Arc::new(NonceTable::new(manifest.nonce_key, nonce_time.ticks(settings.nonce_window_s), settings.nonce_bytes_max));
+    let remembered = (!read_only).then(|| (&*nonces, nonce_time.now(&clock)));
     let (recovered, replayed) = replay_log(&*env, &log_options, &manifest, replay, remembered, progress)?;
     let active = with_next_generation(segment, &recovered, &manifest);
 
@@ -102,7 +102,8 @@ pub fn open_with(
         create_families(&mut manifest, options)?;
         keep_settings(&mut manifest, &settings);
         manifest.store(&*env, path)?;
-        log.wake()?;
+        let (table, time, clock) = (Arc::clone(&nonces), nonce_time, clock.clone());
+        log.wake(move || table.tidy(time.now(&clock)))?;
     }
     let locks = RowLockTable::new(settings.lock_buckets.trailing_zeros());
     locks.raise_floor(Tick(recovered.max_tick.max(manifest.max_tick)));
@@ -110,6 +111,15 @@ pub fn open_with(
     let view = View { active: Arc::new(active), sealed: Vec::new(), families: Arc::new(manifest.families.clone()) };
     let report = report(&recovered, &replayed, read_only, lock.is_none());
     let (show, commits) = (path.display(), replayed.commits);
+    let remembered = nonces.stats();
+    if remembered.bytes > remembered.bytes_max {
+        log::warn!(
+            target: "region",
+            "{show}: calls with a nonce of earlier lives take {} bytes, nonce_bytes_max is {}: none is forgotten, new ones are refused until enough of them are past nonce_window_s",
+            remembered.bytes,
+            remembered.bytes_max
+        );
+    }
     log::info!(target: "region", "opened {show}: {commits} commits replayed, {} torn tails cut", recovered.report.cut_tails);
     let state = State {
         health,

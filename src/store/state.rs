@@ -23,7 +23,7 @@ pub struct State {
     /// Ticks such that no row commits twice in one.
     pub sequencer: RowCommitSequencer<RegionClock>,
     /// What calls with a nonce have done.
-    pub nonces: NonceTable,
+    pub nonces: Arc<NonceTable>,
     /// Who is in flight.
     pub slots: CommitSlots,
     /// Open snapshots and scans.

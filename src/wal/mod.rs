@@ -41,7 +41,7 @@ mod waiters;
 
 pub use format::{Level, RecordKind, Seal};
 pub use log::Log;
-pub use record::{Cells, Record, RecordBuffer, RecordCell, RecordRow, Rows};
+pub use record::{Cells, NonceNotes, Record, RecordBuffer, RecordCell, RecordRow, Rows};
 pub use recover::{Known, Recovered, RecoveryFacts, Replayer, recover};
 pub use sync::NotDurable;
 

@@ -14,7 +14,8 @@
 //! | 5 | cell | u64 timestamp, then as 4 |
 //! | 6, 7 | kept for cells with tags | |
 //! | 32 | what a call with a nonce was answered, see `nonce/codec.rs` | varint length, bytes |
-//! | 33 … 63 | something a reader may step over if it does not know it | varint length, bytes |
+//! | 33 | fingerprints of what was answered in the item 32 before it | varint length, bytes |
+//! | 34 … 63 | something a reader may step over if it does not know it | varint length, bytes |
 //!
 //! Varints are LEB128 of at most 32 bits. Any other byte is refused: a record is never half understood.
 
@@ -26,9 +27,20 @@ const ITEM_ROW: u8 = 1;
 const ITEM_COUNTER: u8 = 2;
 const ITEM_CELL: u8 = 4;
 const ITEM_NONCES: u8 = 32;
+/// Came after 32, so it is one that may be stepped over: logs without it are read, and earlier builds read logs with it.
+const ITEM_FINGERPRINTS: u8 = 33;
 /// Added to an item's byte when its timestamp is written out.
 const WITH_TIMESTAMP: u8 = 1;
-const SKIPPABLE: std::ops::RangeInclusive<u8> = 33..=63;
+const SKIPPABLE: std::ops::RangeInclusive<u8> = 34..=63;
+
+/// What a record says of its call's nonce, as bytes that `nonce/codec.rs` knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NonceNotes<B> {
+    /// Item 32.
+    pub answers: B,
+    /// Item 33; records of earlier builds have none.
+    pub fingerprints: Option<B>,
+}
 
 /// A record under construction: begin, then for each row its cells, then finish, then append it.
 pub struct RecordBuffer {
@@ -85,9 +97,13 @@ impl RecordBuffer {
     }
 
     /// What the call was answered, for its nonce.
-    pub fn nonces(&mut self, bytes: &[u8]) {
+    pub fn nonces(&mut self, notes: NonceNotes<&[u8]>) {
         self.bytes.push(ITEM_NONCES);
-        self.sized(bytes);
+        self.sized(notes.answers);
+        if let Some(fingerprints) = notes.fingerprints {
+            self.bytes.push(ITEM_FINGERPRINTS);
+            self.sized(fingerprints);
+        }
     }
 
     /// Fills up and checksums the payload: the part of the checksum that does not need the append lock.
@@ -228,14 +244,18 @@ impl<'a> Record<'a> {
     }
 
     /// What calls with a nonce were answered.
-    pub fn nonces(&self) -> impl Iterator<Item = &'a [u8]> {
+    pub fn nonces(&self) -> impl Iterator<Item = NonceNotes<&'a [u8]>> {
         // Few records have any: where no byte can be the item's, nothing is walked a third time.
         let rest = if self.payload.contains(&ITEM_NONCES) { self.payload } else { Default::default() };
         let mut items = Items { rest, row: None, tick: self.tick.0 };
         std::iter::from_fn(move || {
             loop {
-                if let Item::Nonces(bytes) = items.step().ok()?? {
-                    return Some(bytes);
+                if let Item::Nonces(answers) = items.step().ok()?? {
+                    let fingerprints = match { items }.step() {
+                        Ok(Some(Item::Fingerprints(bytes))) => Some(bytes),
+                        _ => None,
+                    };
+                    return Some(NonceNotes { answers, fingerprints });
                 }
             }
         })
@@ -297,7 +317,7 @@ impl<'a> Iterator for Cells<'a> {
             match self.items.step().ok()?? {
                 Item::Cell(cell) => return Some(cell),
                 Item::Row(_) if self.one_row => return None,
-                Item::Row(_) | Item::Nonces(_) | Item::Other => {}
+                Item::Row(_) | Item::Nonces(_) | Item::Fingerprints(_) | Item::Other => {}
             }
         }
     }
@@ -307,6 +327,7 @@ enum Item<'a> {
     Row(&'a [u8]),
     Cell(RecordCell<'a>),
     Nonces(&'a [u8]),
+    Fingerprints(&'a [u8]),
     Other,
 }
 
@@ -352,6 +373,7 @@ impl<'a> Items<'a> {
                 Ok(Some(Item::Cell(RecordCell { row, family, qualifier, kind, timestamp, value, counter: false })))
             }
             ITEM_NONCES => Ok(Some(Item::Nonces(self.sized()?))),
+            ITEM_FINGERPRINTS => Ok(Some(Item::Fingerprints(self.sized()?))),
             _ if SKIPPABLE.contains(&item) => {
                 self.sized()?;
                 Ok(Some(Item::Other))

@@ -1,10 +1,13 @@
 //! A call that carries a nonce counts once, however often it is made (NON-01, NON-03).
 
+mod otherwise;
+mod table;
+
 use crate::rig::*;
 use region::clock::{ClockUnit, ManualClock};
 use region::error::ErrorKind;
 use region::hooks::Point;
-use region::options::{Durability, WriteOptions};
+use region::options::{Durability, FamilySpec, WriteOptions};
 use region::region::{BatchOutcome, CommitInfo, Comparison, Mutation, Op, OpResult, OpStatus, Region};
 use std::sync::Barrier;
 

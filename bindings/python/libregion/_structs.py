@@ -143,6 +143,12 @@ class region_stats_t(Structure):
     wal_segments: int
     unlogged_bytes: int
     health: int
+    nonce_entries: int
+    nonce_bytes: int
+    nonce_bytes_max: int
+    nonce_hits: int
+    nonce_expired: int
+    nonce_refused: int
     _fields_ = [
         ("struct_size", c_uint32), ("reserved", c_uint32), ("seq", c_uint64), ("durable_seq", c_uint64),
         ("memstore_bytes", c_uint64), ("memstore_heap_bytes", c_uint64), ("wal_bytes", c_uint64),
@@ -153,7 +159,9 @@ class region_stats_t(Structure):
         ("open_scanners", c_uint64), ("open_snapshots", c_uint64), ("oldest_snapshot_seq", c_uint64),
         ("oldest_snapshot_age_us", c_uint64), ("pinned_values", c_uint64), ("pinned_bytes", c_uint64),
         ("memstore_limit", c_uint64), ("memstore_sealed_bytes", c_uint64), ("wal_segments", c_uint64),
-        ("unlogged_bytes", c_uint64), ("health", c_uint64),
+        ("unlogged_bytes", c_uint64), ("health", c_uint64), ("nonce_entries", c_uint64), ("nonce_bytes", c_uint64),
+        ("nonce_bytes_max", c_uint64), ("nonce_hits", c_uint64), ("nonce_expired", c_uint64),
+        ("nonce_refused", c_uint64),
     ]
 
 

@@ -295,6 +295,8 @@ def test_a_nonce_counts_once(r: Region) -> None:
     r.put(b"row", "cf", b"v", b"two")
     r.put(b"row", "cf", b"v", b"one", nonce=7)
     assert r.get(b"row", "cf", b"v") == b"two"
+    with pytest.raises(libregion.Invalid, match="different operation"):
+        r.put(b"row", "cf", b"v", b"three", nonce=7)
     for wrong in ({"nonce": 8, "durability": "skip"}, {"nonce_group": 8}):
         with pytest.raises(libregion.Invalid):
             r.increment(b"row", "cf", b"q", 1, **wrong)

@@ -225,13 +225,35 @@ fn payloads_come_back_cell_by_cell() {
 
 #[test]
 fn items_of_the_future_are_stepped_over_or_refused() {
-    let skip = [33, 2, 7, 7, 1, 1, b'r', 0, 0];
+    let skip = [34, 2, 7, 7, 1, 1, b'r', 0, 0];
     assert_eq!(Record::decode(raw(&skip), LogPosition(0)).unwrap().rows().count(), 1);
     for bad in
         [&[6u8, 0][..], &[64], &[0, 1], &[2, 1, 0], &[1, 5, b'x'], &[1, 0x80, 0x80, 0x80, 0x80, 0x80], &[1, 0xff, 0xff, 0xff, 0xff, 0x1f]]
     {
         assert!(Record::decode(raw(bad), LogPosition(0)).is_err(), "{bad:?}");
     }
+}
+
+/// Golden bytes of what a record says of a nonce, with and (as earlier builds wrote it) without fingerprints.
+#[test]
+fn what_is_said_of_a_nonce() {
+    let told = |payload: &[u8]| -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+        let record = Record::decode(raw(payload), LogPosition(0)).unwrap();
+        record.nonces().map(|n| (n.answers.to_vec(), n.fingerprints.map(<[u8]>::to_vec))).collect()
+    };
+    let bytes = record_at(4096, 7, |b| {
+        b.row(b"r");
+        b.nonces(NonceNotes { answers: b"an", fingerprints: Some(b"fp") });
+    });
+    let with = &bytes[40..bytes.len() - 8];
+    assert_eq!(with, [1, 1, b'r', 32, 2, b'a', b'n', 33, 2, b'f', b'p', 0, 0, 0, 0, 0]);
+    assert_eq!(told(with), [(b"an".to_vec(), Some(b"fp".to_vec()))]);
+    let without = [1, 1, b'r', 32, 2, b'a', b'n', 0];
+    assert_eq!(told(&without), [(b"an".to_vec(), None)]);
+    // Several, each with its own; one that belongs to none is stepped over, as an earlier build steps over all of them.
+    let several = [33, 1, 9, 32, 1, 1, 32, 1, 2, 33, 1, 8, 34, 0, 32, 1, 3, 34, 1, 33, 0, 0];
+    assert_eq!(told(&several), [(vec![1], None), (vec![2], Some(vec![8])), (vec![3], None)]);
+    assert!(Record::decode(raw(&[32, 1, 1, 33, 5, 0]), LogPosition(0)).is_err(), "cut short");
 }
 
 proptest! {
