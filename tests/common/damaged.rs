@@ -50,11 +50,11 @@ fn open(env: &MemEnv, o: RegionOptions) -> region::Result<Region> {
 fn write(r: &Region, turns: u64) -> region::Result<()> {
     let mut info = CommitInfo::default();
     for i in 0..turns {
-        let o = WriteOptions { nonce: if i % 3 == 0 { i + 1 } else { 0 }, ..WriteOptions::DEFAULT };
+        let once = |nonce| WriteOptions { nonce: if i % 3 == 0 { nonce } else { 0 }, ..WriteOptions::DEFAULT };
         let row = format!("row{}", i % 7);
-        r.increment(row.as_bytes(), 1, b"n", 1, &o, &mut info)?;
+        r.increment(row.as_bytes(), 1, b"n", 1, &once(2 * i + 1), &mut info)?;
         r.put(row.as_bytes(), 2, b"q", &vec![b'v'; (i * 37 % 300) as usize], &WriteOptions::DEFAULT, &mut info)?;
-        r.append(row.as_bytes(), 2, b"a", b"more", &o, &mut info, None)?;
+        r.append(row.as_bytes(), 2, b"a", b"more", &once(2 * i + 2), &mut info, None)?;
         let op = [Op::Delete, Op::DeleteVersion, Op::DeleteFamily, Op::DeleteRow][(i % 4) as usize];
         let timestamp = if op == Op::DeleteVersion { i + 1 } else { 0 };
         if i % 5 == 4 {
