@@ -118,6 +118,10 @@ impl Segment {
     pub fn allocated_bytes(&self) -> u64 {
         self.arena.allocated_bytes()
     }
+    /// If cells that were given back leave room for `size` bytes: which segment it is and how often something has come back so far, so that a change is noticed.
+    pub fn given_back(&self, size: usize) -> Option<(u64, u64)> {
+        self.arena.given_back(size).map(|times| (self.owner, times))
+    }
     /// True if `bytes` lie in its memory.
     pub(super) fn holds(&self, bytes: &[u8]) -> bool {
         self.arena.holds(bytes)

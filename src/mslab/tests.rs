@@ -425,7 +425,7 @@ fn waiting_for_memory_ends_with_memory_with_time_or_with_closing() {
     let holder = Arena::new(Arc::clone(&pool), Arc::clone(&budget));
     let waiter = |timeout: Timeout, closing: &dyn Fn() -> bool| {
         let mut timeout = timeout;
-        wait_for_memory(&pool, &budget, 100, &mut timeout, closing)
+        wait_for_memory(&pool, &budget, 100, &mut timeout, closing, &|| false)
     };
     assert!(waiter(Timeout::no_wait(), &open), "there is room: nothing is waited for");
     assert!(!waiter(Timeout::no_wait(), &|| true), "closing comes first");

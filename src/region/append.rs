@@ -52,7 +52,7 @@ impl Inner {
             let found = loop {
                 match self.try_append(name, suffix, &mut value, &mut terms, info, thread, scratch) {
                     Ok(found) => break found,
-                    Err(refusal) => self.wait_for_refused(refusal, &mut terms.timeout, thread)?,
+                    Err(refusal) => self.wait_for_refused(refusal, &mut terms, thread)?,
                 }
             };
             call.counts(1);

@@ -60,7 +60,7 @@ impl Inner {
             let sum = loop {
                 match self.try_increment(hash, row, FamilyId(family), qualifier, delta, &rules, &mut terms, info, thread, scratch) {
                     Ok(sum) => break sum,
-                    Err(refusal) => self.wait_for_refused(refusal, &mut terms.timeout, thread)?,
+                    Err(refusal) => self.wait_for_refused(refusal, &mut terms, thread)?,
                 }
             };
             call.counts(u64::from(sum.applied));

@@ -77,7 +77,7 @@ impl Inner {
             self.check_qualifier(qualifier)?;
             let hash = self.state.hash(row);
             while let Err(refusal) = self.try_write(hash, row, FamilyId(family), qualifier, write, &mut terms, info, thread, scratch) {
-                self.wait_for_refused(refusal, &mut terms.timeout, thread)?;
+                self.wait_for_refused(refusal, &mut terms, thread)?;
             }
             call.counts(1);
             drop(call);

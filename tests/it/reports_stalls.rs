@@ -7,7 +7,7 @@ use region::hooks::{self, Point};
 use region::mslab::{ChunkPool, PoolOptions};
 use region::options::{Durability, ReadOptions, WriteOptions};
 use region::region::Comparison::{Absent, Equal, Exists};
-use region::region::{CloseFlags, CommitInfo, Op, RegionStats, ScanSpec};
+use region::region::{BatchOutcome, CloseFlags, CommitInfo, Op, OpResult, OpStatus, RegionStats, ScanSpec};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -172,4 +172,30 @@ fn bug_84() {
         let e = rig.region.delete(b"r", CF, b"n", Op::Delete, &WriteOptions::DEFAULT, &mut CommitInfo::default()).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Closed);
     }
+}
+
+/// A row that could not be locked is named, wherever it stands in the call.
+#[test]
+fn a_lock_timeout_names_the_row_that_was_locked() {
+    let rig = Rig::new("");
+    let held = rig.hold(Point::RowLocked, |r| inc(r, b"busy", b"n", 1));
+    let rows: Vec<Vec<u8>> = (0..20).map(|i| format!("free{i}").into_bytes()).collect();
+    for o in [flags(WriteOptions::ATOMIC), WriteOptions::DEFAULT] {
+        for place in [0, 7, 20] {
+            let mut ops: Vec<_> = rows.iter().map(|row| op_inc(row, b"n", 1)).collect();
+            ops.insert(place, op_inc(b"busy", b"n", 1));
+            let (outcome, results, _) = batch(&rig.region, ops, &within(SHORT.micros(), o));
+            let e = match outcome {
+                Err(e) => e,
+                Ok(BatchOutcome::Partial { error, first, .. }) => {
+                    assert_eq!(first, place);
+                    error
+                }
+                other => panic!("{other:?}"),
+            };
+            assert!(e.kind() == ErrorKind::Timeout && e.message().contains("row \"busy\" stayed locked"), "{e}");
+            assert!(matches!(results[place], Some(OpResult { status: OpStatus::Failed(ErrorKind::Timeout), .. })));
+        }
+    }
+    held.release();
 }
