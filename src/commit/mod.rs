@@ -26,7 +26,7 @@ use crate::cell::CellType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hooks::{self, Point};
 use crate::ids::{SequenceNumber, Tick};
-use crate::memstore::{Keep, NoMemory, Plan, Segment};
+use crate::memstore::{NoMemory, Plan, Segment};
 use crate::mvcc::SlotGuard;
 use crate::options::Durability;
 use crate::rowlock::RowLocks;
@@ -253,8 +253,7 @@ fn take_memory<'v>(
             cell.ready = match cell.write {
                 Write::Counter { .. } => {
                     segment.ensure_slots(column, thread).map_err(small)?;
-                    let keep = Keep::of(cell.max_versions);
-                    let plan = column.plan_increment(keep, state.points.latest(), state.durable(), |user| {
+                    let plan = column.plan_increment(cell.keep, state.points.latest(), state.durable(), |user| {
                         state.points.with_points(|points, restarted| user(points, restarted));
                     });
                     let spare = if plan == Plan::Push { Some(segment.new_copy(thread).map_err(small)?) } else { None };

@@ -150,8 +150,13 @@ pub unsafe extern "C" fn region_family_id(
 }
 
 /// Creates a family, or changes the settings that are not 0. *id, may be NULL: its id, durable at return; 0 on failure.
-/// Threads: any.
-/// REGION_E_INVALID, E_UNSUPPORTED, E_READONLY, E_POISONED, E_IO, E_NOSPACE, E_HANDLE, E_CLOSED, E_FORKED.
+/// Changed settings hold for what is written from then on. Stricter ones (fewer versions, a shorter life, deleted cells not kept) also take
+/// out at once what is there; looser ones bring nothing back: what had fallen out, expired or was deleted under the old ones is gone,
+/// whether or not it is still in memory, and also for snapshots. A scan that is open goes on by the settings it began with. Changed
+/// again and again they are E_TOO_LARGE after 1,000 changes.
+/// Threads: any. On an error nothing was changed, but for REGION_E_OUTCOME_UNKNOWN: the disk failed twice, and which settings hold the next open
+/// will tell. Waits for calls that began earlier.
+/// REGION_E_INVALID, E_UNSUPPORTED, E_TOO_LARGE, E_READONLY, E_POISONED, E_IO, E_NOSPACE, E_OUTCOME_UNKNOWN, E_HANDLE, E_CLOSED, E_FORKED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_family_set(
     r: *mut region_t,
@@ -175,8 +180,9 @@ pub unsafe extern "C" fn region_family_set(
     }
 }
 
-/// Drops a family with all its cells. Threads: any. REGION_E_NO_FAMILY, E_READONLY, E_POISONED, E_IO, E_NOSPACE, E_HANDLE,
-/// E_CLOSED, E_FORKED.
+/// Drops a family with all its cells. Threads: any. On an error nothing was changed, but for REGION_E_OUTCOME_UNKNOWN: the disk failed
+/// twice; its id stays refused, and whether it is gone the next open will tell.
+/// REGION_E_NO_FAMILY, E_READONLY, E_POISONED, E_IO, E_NOSPACE, E_OUTCOME_UNKNOWN, E_HANDLE, E_CLOSED, E_FORKED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_family_drop(r: *mut region_t, id: u32, err: *mut region_error_t) -> region_status {
     // SAFETY: all pointers are arguments of the C call.

@@ -107,7 +107,7 @@ impl Inner {
         let view = state.view.load(&slot);
         let Some(settings) = view.family(family) else { return Err(Refusal::Fatal(no_family(family))) };
         let mut rows = [RowChange { hash, row, cells: 0..1, found: None }];
-        let mut cells = [CellChange::new(family, qualifier, write, settings.max_versions, None)];
+        let mut cells = [CellChange::new(family, qualifier, write, settings.keep, None)];
         let committed = commit(state, &mut scratch.record, &mut locks, &slot, view, &mut rows, &mut cells, terms.commit(thread))?;
         drop(slot);
         drop(locks);

@@ -4,12 +4,13 @@
 //! half-made one that can't be opened, and never is anything that exists replaced. What the options forbid is refused before anything is made (`place`).
 
 use super::face::{Phase, Progress};
+use super::family::{self, Change};
 use super::lifecycle::Lifecycle;
 use super::once::{self, NonceTime};
 use super::place::{self, io_at, lock_directory, make_directory, no_region};
 use super::recover::{Replay, Replayed};
-use super::{Inner, family};
-use crate::clock::{RegionClock, SystemClock};
+use super::Inner;
+use crate::clock::{Clock, RegionClock, SystemClock};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
@@ -92,7 +93,8 @@ pub fn open_with(
         // From here on the log has this life's segment: durable before anybody is let in, together with families and settings that are new. The manifest is replaced
         // whatever it says, which settles what a process that died over it left open.
         manifest.synced = log.number_now().1;
-        create_families(&mut manifest, options)?;
+        let (through, unit) = (log.number_now().0.0, clock.unit());
+        create_families(&mut manifest, options, Change { through, unit, now: clock.now() })?;
         keep_settings(&mut manifest, &settings);
         manifest.store(&*env, path)?;
         log.wake()?;
@@ -261,7 +263,7 @@ fn load_or_create(env: &dyn Env, path: &Path, options: &RegionOptions, created: 
     manifest.start_row = options.start_row.clone();
     manifest.end_row = options.end_row.clone();
     keep_settings(&mut manifest, &settings);
-    create_families(&mut manifest, options)?;
+    create_families(&mut manifest, options, Change { through: 0, unit, now: Tick(0) })?;
     manifest.create(env, path)?;
     Ok(manifest)
 }
@@ -287,7 +289,7 @@ fn check_against_stored(path: &Path, options: &RegionOptions, settings: &Setting
 }
 
 /// Creates listed families that are absent and notes changed settings of those that are there.
-fn create_families(manifest: &mut Manifest, options: &RegionOptions) -> Result<()> {
+fn create_families(manifest: &mut Manifest, options: &RegionOptions, change: Change) -> Result<()> {
     for spec in &options.families {
         if manifest.families.find(&spec.name).is_none() && !options.flags.create {
             return fail!(
@@ -296,7 +298,7 @@ fn create_families(manifest: &mut Manifest, options: &RegionOptions) -> Result<(
                 String::from_utf8_lossy(&spec.name)
             );
         }
-        family::set_family(&mut manifest.families, spec)?;
+        family::set_family(&mut manifest.families, spec, change)?;
     }
     Ok(())
 }

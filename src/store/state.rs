@@ -58,7 +58,7 @@ impl State {
     }
     /// What a reader of this family has to apply now.
     #[inline]
-    pub fn rules(&self, family: &FamilyInfo) -> Rules {
+    pub fn rules<'f>(&self, family: &'f FamilyInfo) -> Rules<'f> {
         let clock = self.sequencer.clock();
         family.rules(clock.unit(), || clock.now())
     }
