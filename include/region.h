@@ -59,7 +59,7 @@
 #define REGION_VERSION_STRING "0.1.0"
 /* What region_abi_check takes. */
 #define REGION_ABI_VERSION ((uint32_t)0)
-#define REGION_LAYOUT_HASH "59d2add5ff232483"
+#define REGION_LAYOUT_HASH "dbe7ed5c798af2be"
 
 /* Microseconds, wherever a timeout is asked for. */
 #define REGION_TIMEOUT_DEFAULT ((uint64_t)0)
@@ -668,6 +668,38 @@ typedef struct region_stats_t {
   uint64_t unlogged_bytes;
   /** 0 healthy, 1 poisoned, 2 closing. */
   uint64_t health;
+  /** Different instants that snapshots and scanners hold now: for each, memory is kept for what it sees. */
+  uint64_t read_points;
+  /**
+   * Cells in memory behind the newest of their column: replaced values, delete markers, and copies of counters. What a put or delete wrote stays until a flush,
+   * which this version does not have, whether or not a snapshot is open.
+   */
+  uint64_t old_versions;
+  /** Their bytes, a part of memstore_bytes. */
+  uint64_t old_version_bytes;
+  /**
+   * Part of old_versions that increments made: a counter's older versions, copied for a read point, for several versions of the family, or beside a commit
+   * that waits for its sync. This never falls, but it stops growing: once nobody needs what a copy holds, the counter's next one is written over it.
+   */
+  uint64_t counter_copies;
+  /** Their bytes. */
+  uint64_t counter_copy_bytes;
+  /**
+   * Counter copies that open snapshots and scanners may need: those made since the oldest was opened, at most counter_copies. An upper bound (exact while no
+   * newer one was closed before an older one); 0 once none is open, and then all copies of families of one version are free to be written again.
+   */
+  uint64_t held_copies;
+  /** Their bytes. */
+  uint64_t held_copy_bytes;
+  /** Calls that wait for a row lock now. */
+  uint64_t row_lock_waiting;
+  /**
+   * Microseconds for which a commit has been between its append to the log and its end, which takes a few: a thread that hangs there keeps its row locked,
+   * and snapshots and scanners from opening. Looked at about every second, so this is a lower bound; 0: none was met.
+   */
+  uint64_t oldest_commit_us;
+  /** The same for a call that reads, or writes and has not come to the log yet (a scan between two calls is none). 0 for a region open read-only. */
+  uint64_t oldest_call_us;
 } region_stats_t;
 
 /** What a write tells besides its value: its highest commit. */

@@ -26,7 +26,7 @@ use crate::cell::CellType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hooks::{self, Point};
 use crate::ids::{SequenceNumber, Tick};
-use crate::memstore::{NoMemory, Plan, Segment};
+use crate::memstore::{ColumnRef, NoMemory, Plan, Segment};
 use crate::mvcc::SlotGuard;
 use crate::options::Durability;
 use crate::rowlock::RowLocks;
@@ -256,6 +256,9 @@ fn take_memory<'v>(
                     let plan = column.plan_increment(cell.keep, state.points.latest(), state.durable(), |user| {
                         state.points.with_points(|points, restarted| user(points, restarted));
                     });
+                    if plan != Plan::InPlace && cell.keep.versions() == 1 {
+                        note_held(state, column, thread);
+                    }
                     let spare = if plan == Plan::Push { Some(segment.new_copy(thread).map_err(small)?) } else { None };
                     Ready::Counter { plan, spare }
                 }
@@ -273,6 +276,16 @@ fn take_memory<'v>(
         }
     }
     Ok(())
+}
+
+/// Counts a version that is about to be copied, if an open read point is the reason.
+#[cold]
+fn note_held(state: &State, column: ColumnRef<'_>, thread: usize) {
+    let (older, newest) = column.slot_numbers();
+    let at = |points: &[u64]| points.get(points.partition_point(|p| *p < older)).is_some_and(|p| *p < newest);
+    if state.points.with_points(|points, _| at(points)).unwrap_or(true) {
+        state.copied.add(thread);
+    }
 }
 
 /// The fixed parts of a row, column or cell are smaller.

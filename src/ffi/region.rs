@@ -346,6 +346,30 @@ pub struct region_stats_t {
     pub unlogged_bytes: u64,
     /// 0 healthy, 1 poisoned, 2 closing.
     pub health: u64,
+    /// Different instants that snapshots and scanners hold now: for each, memory is kept for what it sees.
+    pub read_points: u64,
+    /// Cells in memory behind the newest of their column: replaced values, delete markers, and copies of counters. What a put or delete wrote stays until a flush,
+    /// which this version does not have, whether or not a snapshot is open.
+    pub old_versions: u64,
+    /// Their bytes, a part of memstore_bytes.
+    pub old_version_bytes: u64,
+    /// Part of old_versions that increments made: a counter's older versions, copied for a read point, for several versions of the family, or beside a commit
+    /// that waits for its sync. This never falls, but it stops growing: once nobody needs what a copy holds, the counter's next one is written over it.
+    pub counter_copies: u64,
+    /// Their bytes.
+    pub counter_copy_bytes: u64,
+    /// Counter copies that open snapshots and scanners may need: those made since the oldest was opened, at most counter_copies. An upper bound (exact while no
+    /// newer one was closed before an older one); 0 once none is open, and then all copies of families of one version are free to be written again.
+    pub held_copies: u64,
+    /// Their bytes.
+    pub held_copy_bytes: u64,
+    /// Calls that wait for a row lock now.
+    pub row_lock_waiting: u64,
+    /// Microseconds for which a commit has been between its append to the log and its end, which takes a few: a thread that hangs there keeps its row locked,
+    /// and snapshots and scanners from opening. Looked at about every second, so this is a lower bound; 0: none was met.
+    pub oldest_commit_us: u64,
+    /// The same for a call that reads, or writes and has not come to the log yet (a scan between two calls is none). 0 for a region open read-only.
+    pub oldest_call_us: u64,
 }
 plain!(region_stats_t);
 
@@ -391,6 +415,16 @@ pub unsafe extern "C" fn region_stats(r: *mut region_t, out: *mut region_stats_t
                 wal_segments: s.wal_segments,
                 unlogged_bytes: s.unlogged_bytes,
                 health: s.health,
+                read_points: s.read_points,
+                old_versions: s.old_versions,
+                old_version_bytes: s.old_version_bytes,
+                counter_copies: s.counter_copies,
+                counter_copy_bytes: s.counter_copy_bytes,
+                held_copies: s.held_copies,
+                held_copy_bytes: s.held_copy_bytes,
+                row_lock_waiting: s.row_lock_waiting,
+                oldest_commit_us: s.oldest_commit_us,
+                oldest_call_us: s.oldest_call_us,
             };
             write_sized(c, out, &told, "out")?;
             Ok(Outcome::OK)

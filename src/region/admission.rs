@@ -146,7 +146,24 @@ impl Inner {
             format!("the chunk pool is full: {} chunks of {} bytes in use, at most {}", pool.in_use, pool.chunk_size, pool.max_chunks)
         };
         let why = if may_come { format!("for {} µs", timeout.micros()) } else { "and nothing that could free some is running".into() };
-        fail!(Busy, "{what}, {why}; nothing was changed. {} snapshots, scanners and pinned values are open", self.open_children())
+        fail!(Busy, "{what}, {why}; nothing was changed. {}", self.what_holds_memory())
+    }
+    /// For the message: what a user can do something about.
+    fn what_holds_memory(&self) -> String {
+        let old = {
+            let slot = self.state.slots.claim(super::thread::index());
+            self.state.view.load(&slot).old_cells()
+        };
+        let children = self.open_children();
+        let mut text = format!(
+            "{} bytes of it are {} older versions, replaced values and delete markers; {children} snapshots, scanners and pinned values are open",
+            old.bytes, old.cells
+        );
+        if let Some(oldest) = self.state.points.oldest() {
+            let age = monotonic_nanos().saturating_sub(oldest.opened.ns) / 1_000_000_000;
+            text += &format!(", the oldest read point is {} and {age} s old", oldest.point.0);
+        }
+        text
     }
     /// False: waiting would be in vain. What this region holds goes with a flush, which this version does not have; what other regions hold of the pool goes when
     /// they are closed, and what the system refuses may be had later.

@@ -9,7 +9,7 @@ use super::lifecycle::Lifecycle;
 use super::once::{self, NonceTime};
 use super::place::{self, io_at, lock_directory, make_directory, no_region};
 use super::recover::{Replay, Replayed};
-use super::Inner;
+use super::{Inner, watch};
 use crate::clock::{Clock, RegionClock, SystemClock};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
@@ -23,6 +23,7 @@ use crate::nonce::NonceTable;
 use crate::options::{CLOCK_UNIT_DEFAULT, DURABILITY_DEFAULT, Durability, RegionOptions, Settings, Stored, TickPolicy};
 use crate::rowlock::RowLockTable;
 use crate::sequencer::RowCommitSequencer;
+use crate::stats::SpreadCount;
 use crate::store::manifest::{MANIFEST, Manifest};
 use crate::store::state::State;
 use crate::store::view::View;
@@ -86,6 +87,8 @@ pub fn open_with(
     let active = with_next_generation(segment, &recovered, &manifest);
 
     let health = Arc::new(Health::new());
+    let slots = CommitSlots::new(Arc::clone(&health));
+    let (points, busy) = (ReadPoints::new(), Arc::new(slots.watched()));
     let last = recovered.last.max(manifest.max_number).max(manifest.last_number);
     let hook_context = hook_context(&manifest.region);
     let log = if read_only { None } else { Some(start_log(&env, log_options, last, &recovered, &health)?) };
@@ -97,11 +100,10 @@ pub fn open_with(
         create_families(&mut manifest, options, Change { through, unit, now: clock.now() })?;
         keep_settings(&mut manifest, &settings);
         manifest.store(&*env, path)?;
-        log.wake()?;
+        log.wake(watch::look(path, &settings, points.view(), Arc::clone(&busy)))?;
     }
     let locks = RowLockTable::new(settings.lock_buckets.trailing_zeros());
     locks.raise_floor(Tick(recovered.max_tick.max(manifest.max_tick)));
-    let slots = CommitSlots::new(Arc::clone(&health));
     let view = View { active: Arc::new(active), sealed: Vec::new(), families: Arc::new(manifest.families.clone()) };
     let report = report(&recovered, &replayed, read_only, lock.is_none());
     let (show, commits) = (path.display(), replayed.commits);
@@ -113,7 +115,8 @@ pub fn open_with(
         view: Published::new(&slots, Box::new(view)),
         slots,
         nonces,
-        points: ReadPoints::new(),
+        points,
+        copied: SpreadCount::default(),
         log,
         log_is_short: AtomicBool::new(false),
         read_only_durable: last,
@@ -139,6 +142,7 @@ pub fn open_with(
         state,
         lifecycle: Lifecycle::default(),
         nonce_time,
+        busy,
         commits_since_seal: AtomicU64::new(0),
         seals: AtomicU64::new(0),
         unlogged_bytes: AtomicU64::new(0),

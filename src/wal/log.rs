@@ -18,11 +18,14 @@ use crate::health::Health;
 use crate::ids::{LogPosition, SequenceNumber};
 use crate::sync::{Arc, Condvar, Mutex, thread};
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Re-populated behind the log's end after a sync, which has write-protected those pages: at least this, and twice what the last sync covered.
 const REPOPULATE_BYTES: u32 = 16 << 10;
 const REPOPULATE_BYTES_MAX: u32 = 512 << 10;
+
+/// Longest time between two calls of what [`Log::wake`] was given.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The write-ahead log of one open region.
 pub struct Log {
@@ -52,7 +55,7 @@ impl Log {
     /// Starts a life of the log: makes its first segment (with the seal on the life before) durable, then the threads.
     pub fn start(env: std::sync::Arc<dyn Env>, options: LogOptions, start: LogStart, health: Arc<Health>) -> Result<Self> {
         let log = Self::begin(env, options, start, health)?;
-        log.wake()?;
+        log.wake(|| {})?;
         Ok(log)
     }
     /// The same without its threads: nothing is prepared or synced before [`Log::wake`], so what the caller has to write first finds the room that is left.
@@ -90,11 +93,12 @@ impl Log {
         });
         Ok(Self { core, threads: Mutex::new(Vec::new()) })
     }
-    /// Starts its threads. Once, after `begin`.
-    pub fn wake(&self) -> Result<()> {
+    /// Starts its threads. Once, after `begin`. `look` is called about every second by the background sync: for whoever wants to look after something else
+    /// now and then.
+    pub fn wake(&self, look: impl FnMut() + Send + 'static) -> Result<()> {
         self.spawn("region-wal-keep", |core| core.keeper.run(&core.shop, &core.appender, &core.health))?;
         if self.core.shop.options.sync_interval_ms > 0 {
-            self.spawn("region-wal-sync", |core| core.sync_now_and_then())?;
+            self.spawn("region-wal-sync", |core| core.sync_now_and_then(look))?;
         }
         Ok(())
     }
@@ -135,6 +139,11 @@ impl Log {
     pub fn number_now(&self) -> (SequenceNumber, LogPosition) {
         let end = self.core.appender.end();
         (SequenceNumber(end.last), end.position)
+    }
+
+    /// The last number given, without a lock: for statistics.
+    pub fn last_number(&self) -> u64 {
+        self.core.appender.last()
     }
 
     /// Calls `f` with the last number given; no other is given until `f` returns.
@@ -268,20 +277,25 @@ impl Core {
     }
 
     /// The background sync: every interval what was appended meanwhile becomes durable. Once nothing more comes, a PAD says so.
-    fn sync_now_and_then(&self) {
+    fn sync_now_and_then(&self, mut look: impl FnMut()) {
         let interval = Duration::from_millis(self.shop.options.sync_interval_ms as u64);
+        let mut since = Instant::now();
         loop {
             {
                 let mut stop = self.pulse.lock();
                 if !*stop {
-                    stop = pause(&self.stop, stop, interval);
+                    stop = pause(&self.stop, stop, interval.saturating_sub(since.elapsed()).min(LOOK_EVERY));
                 }
                 if *stop {
                     return;
                 }
             }
-            if self.health.is_good() {
-                self.sync_once();
+            look();
+            if since.elapsed() >= interval {
+                since = Instant::now();
+                if self.health.is_good() {
+                    self.sync_once();
+                }
             }
         }
     }

@@ -233,6 +233,24 @@ fn snapshots_and_scans_across_a_change_show_the_same_as_before() {
     assert_eq!(versions(r, None, id, b"n"), [107, 106, 105, 104, 103, 102]);
 }
 
+/// One version again: increments reuse memory as if there had never been more, but for what was there when it was set.
+#[test]
+fn p_c4_a_counter_set_back_to_one_version_stays_flat() {
+    let rig = Rig::new("");
+    let r = &rig.region;
+    let id = set(r, family(9));
+    count(r, id, 100);
+    set(r, family(1));
+    count(r, id, 10);
+    let copies = r.stats().unwrap().counter_copies;
+    assert!(copies <= 9 + 1, "{copies}");
+    count(r, id, 10_000);
+    assert_eq!(r.stats().unwrap().counter_copies, copies);
+    let _point = r.snapshot(LONG).unwrap();
+    count(r, id, 10_000);
+    assert!(r.stats().unwrap().counter_copies <= copies + 1);
+}
+
 /// A change that could not be stored changed nothing, at once and after a reopen.
 #[test]
 fn settings_whose_manifest_could_not_be_replaced_stay_as_they_were() {
