@@ -47,7 +47,7 @@ fn encode(record: &mut RecordBuffer, tick: u64) {
 
 fn append(log: &Log, record: &mut RecordBuffer) -> u64 {
     loop {
-        match log.append(record) {
+        match log.append(record, || ()) {
             Ok(n) => return n.0,
             Err(Refused::NoRoom { needed }) => log.wait_for_log_space(needed, &mut Timeout::forever(), &|| false, true).expect("space"),
             Err(e) => panic!("{e:?}"),
@@ -144,7 +144,7 @@ fn benches(c: &mut Criterion) {
                 &o,
                 Known { first_segment: 1, synced: region::ids::LogPosition(0) },
                 true,
-                &mut |record| {
+                &mut |record: &region::wal::Record<'_>| {
                     cells += record.cells().count();
                     Ok(())
                 },

@@ -118,13 +118,12 @@ pub fn commit<'v>(
     }
     hooks::reach(Point::BeforeAppend, state.hook_context);
 
-    // 6, 7. From here a snapshot waits for this commit. One lock gives the number and copies the record, so log order is number order.
-    slot.set_committing();
-    let appended = if unlogged { log.skip() } else { log.append(record) };
+    // 6, 7. One lock gives the number and copies the record, so log order is number order. A snapshot that takes its number later waits for this commit.
+    let given = || slot.set_committing();
+    let appended = if unlogged { log.skip(given) } else { log.append(record, given) };
     let seq = match appended.map_err(|r| refusal(state, r)) {
         Ok(seq) => seq,
         Err(refusal) => {
-            slot.set_view_held();
             give_back(segment, cells, thread);
             state.log_is_short.store(true, Ordering::Relaxed);
             return Err(refusal);

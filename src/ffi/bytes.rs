@@ -62,6 +62,7 @@ impl Object for Pin {
     type C = c_void;
     const NAME: &'static str = "pinned value";
     const KIND: u64 = 0x7069_6e6e_6564_7600;
+    const OWNED: bool = true;
     fn poison(&self, _: &str) {}
 }
 

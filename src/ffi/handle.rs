@@ -11,6 +11,10 @@
 //! and then load, which needs a full fence on both ("store buffer"); closing issues it for all threads with membarrier(2), so that a call
 //! needs a compiler fence only. Where the kernel has no membarrier both sides use real fences.
 //!
+//! Membarrier interrupts every processor that runs the process: microseconds, too much for handles that live for one scan. So a kind may be
+//! OWNED: its block knows the words of the thread that made it. Any other thread that enters says so in the block (`shared`), behind a full
+//! fence of its own. Closed by the owner and never shared: the owner looks at its own words and nobody else's.
+//!
 //! | word | object | state |
 //! |---|---|---|
 //! | 0 | null | never used |
@@ -20,7 +24,8 @@
 //!
 //! *Invariants.* H1: an object is freed only after its word says CLOSED and, after a heavy fence, no thread's word names the block. H2:
 //! who sees OPEN after having named the block may use the object until it clears the name. H3: who clears a name and then sees CLOSED
-//! tries to free. *Threads*: all.
+//! tries to free. H4: who is not the owner uses the object of an owned kind only after `shared` is set, a full fence, and OPEN seen again.
+//! *Threads*: all.
 
 mod protocol;
 
@@ -39,6 +44,8 @@ pub(super) trait Object: Send + Sync + Sized + 'static {
     const NAME: &'static str;
     /// Upper seven bytes of the block's word; different for each kind.
     const KIND: u64;
+    /// Usually made, used and closed by one thread, and often: closing it there costs no membarrier, using it elsewhere a full fence.
+    const OWNED: bool = false;
     /// A panic was caught in a call on it.
     fn poison(&self, reason: &str);
 }
@@ -66,6 +73,10 @@ struct Block {
     crowd: AtomicU32,
     /// The next block in quarantine, as index + 1. Guarded by the slab's lock.
     next: AtomicU32,
+    /// The words of the thread that made an object of an owned kind; else null. Written before the word says OPEN.
+    owner: AtomicPtr<Users>,
+    /// Another thread has entered an object of an owned kind.
+    shared: AtomicBool,
 }
 const _: () = assert!(size_of::<Block>() == 64);
 
@@ -216,11 +227,7 @@ impl Place {
     /// Names the block; answers also its word as it is then.
     #[inline]
     fn take(block: &'static Block) -> (Self, u64) {
-        // SAFETY: words are never freed.
-        let users = match unsafe { MINE.get().as_ref() } {
-            Some(users) => users,
-            None => join(),
-        };
+        let users = mine();
         // Relaxed: only this thread writes it.
         let depth = users.depth.load(Ordering::Relaxed);
         users.depth.store(depth + 1, Ordering::Relaxed);
@@ -234,6 +241,23 @@ impl Place {
             }
         };
         (Self { block, users, depth }, word)
+    }
+    /// Tells the block's owner, if that is another thread, that the block has another user; answers the word as it is then.
+    #[inline]
+    fn tell_owner(&self, word: u64) -> u64 {
+        // Relaxed: written before the word said OPEN, which was loaded with Acquire.
+        let owner = self.block.owner.load(Ordering::Relaxed).cast_const();
+        if std::ptr::eq(owner, self.users) { word } else { protocol::share(&self.block.shared, &self.block.word) }
+    }
+}
+
+/// This thread's words.
+#[inline]
+fn mine() -> &'static Users {
+    // SAFETY: words are never freed.
+    match unsafe { MINE.get().as_ref() } {
+        Some(users) => users,
+        None => join(),
     }
 }
 
@@ -261,7 +285,10 @@ pub(super) fn enter<'a, T: Object>(handle: *const T::C) -> std::result::Result<E
     let Some(block) = block_of(handle) else {
         return Err(if handle.is_null() { Refused::Null } else { Refused::Foreign });
     };
-    let (place, word) = Place::take(block);
+    let (place, mut word) = Place::take(block);
+    if T::OWNED && word == T::KIND | OPEN {
+        word = place.tell_owner(word);
+    }
     if word != T::KIND | OPEN {
         return Err(if word == T::KIND | CLOSED { Refused::Closed } else { Refused::Foreign });
     }
@@ -281,6 +308,9 @@ pub(super) fn create<T: Object>(object: T) -> Result<*mut T::C> {
     };
     block.object.store(Box::into_raw(Box::new(object)).cast(), Ordering::Relaxed);
     block.free.store(free as *mut (), Ordering::Relaxed);
+    let owner = if T::OWNED { std::ptr::from_ref(mine()).cast_mut() } else { null_mut() };
+    block.owner.store(owner, Ordering::Relaxed);
+    block.shared.store(false, Ordering::Relaxed);
     // Release: pairs with the Acquire in `announce`.
     block.word.store(T::KIND | OPEN, Ordering::Release);
     Ok(std::ptr::from_ref(block).cast_mut().cast())
@@ -328,8 +358,16 @@ fn take_and_drop(block: &'static Block) {
     free(object);
 }
 
-/// True if no call is in the block.
+/// True if no call is in the block. The caller has seen it closed.
 fn is_free(block: &Block) -> bool {
+    // No `join` here: who has no words owns nothing. Two owners one after the other (words are used again) are ordered by `Users::taken`.
+    // SAFETY: words are never freed.
+    let me = unsafe { MINE.get().as_ref() };
+    if let Some(users) = me.filter(|users| std::ptr::eq(*users, block.owner.load(Ordering::Relaxed)))
+        && protocol::was_alone(&block.shared)
+    {
+        return protocol::is_free(users.blocks.iter(), block.name(), || ()) && block.crowd.load(Ordering::SeqCst) == 0;
+    }
     // The list's head is read at the first step, so behind the fence: a thread that joins later sees the block closed.
     let mut at: Option<&Users> = None;
     let users = std::iter::from_fn(|| {

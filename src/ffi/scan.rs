@@ -131,6 +131,7 @@ impl Object for Snap {
     type C = region_snapshot_t;
     const NAME: &'static str = "snapshot";
     const KIND: u64 = 0x736e_6170_7368_6f00;
+    const OWNED: bool = true;
     fn poison(&self, reason: &str) {
         self.region.poison(reason);
     }
@@ -199,6 +200,7 @@ impl Object for Scan {
     type C = region_scanner_t;
     const NAME: &'static str = "scanner";
     const KIND: u64 = 0x7363_616e_6e65_7200;
+    const OWNED: bool = true;
     fn poison(&self, reason: &str) {
         self.region.poison(reason);
     }

@@ -16,7 +16,7 @@
 //!
 //! Invariants
 //! - M1 A slot is busy from before its owner loads a published pointer until after its last use of what it loaded.
-//! - M2 A slot is in phase 1 from before its commit takes the append lock until its rows are marked.
+//! - M2 A slot is in phase 1 from the moment its commit's number is given, under the append lock, until its rows are marked.
 //! - M3 What a `Published` pointed to is freed only after every slot seen busy after the swap has been free once.
 //! - M4 A read point is announced under the append lock that its number is read under: a decision that does not see it was made before any
 //!   commit with a larger number.

@@ -141,19 +141,25 @@ fn region() -> Arc<Region> {
     })
 }
 
-fn begun() {
+/// `late`: phase 1 is stored after the append lock is released.
+fn begun(late: bool) {
     let s = region();
     let writers: Vec<_> = (0..2)
         .map(|thread| {
             let w = Arc::clone(&s);
             thread::spawn(move || {
                 let g = w.slots.claim(thread);
-                g.set_committing();
                 let n = {
                     let mut last = w.last.lock();
+                    if !late {
+                        g.set_committing();
+                    }
                     *last += 1;
                     *last
                 };
+                if late {
+                    g.set_committing();
+                }
                 w.marked[n as usize].store(n, Relaxed);
                 drop(g);
             })
@@ -168,11 +174,15 @@ fn begun() {
 }
 #[test]
 fn begun_commits_hold() {
-    bounded(3, begun)
+    bounded(3, || begun(false))
 }
 #[test]
 fn begun_commits_without_the_wait_break() {
-    must_break(Flaw::NoWait, "not marked", 2, begun)
+    must_break(Flaw::NoWait, "not marked", 2, || begun(false))
+}
+#[test]
+fn begun_commits_told_after_the_append_lock_break() {
+    must_break(Flaw::None, "not marked", 2, || begun(true))
 }
 
 // ---- 3. order of the announcement: a version that a snapshot needs is never overwritten (V3, C4)
@@ -216,9 +226,9 @@ fn announce(under_append_lock: bool) {
             let g = w.slots.claim(0);
             // Decided before the number is taken, as the commit does: the victim is never the newest version.
             let latest = w.points.latest();
-            g.set_committing();
             let n = {
                 let mut last = w.last.lock();
+                g.set_committing();
                 *last += 1;
                 *last
             };

@@ -7,8 +7,8 @@
 //! | phase | who | since | until |
 //! |---|---|---|---|
 //! | 0 idle | nobody | | |
-//! | 1 committing | a writer | before the append lock | its rows are marked |
-//! | 2 view held | a reader; a writer before it appends | the claim | freed, or phase 1 |
+//! | 1 committing | a writer | its number is given, under the append lock | its rows are marked |
+//! | 2 view held | a reader; a writer that has no number yet | the claim | freed, or phase 1 |
 //!
 //! Threads: a claim is one compare-exchange, on a slot that is usually the thread's own; everything else on a slot is its owner's stores.
 //! Blocks are added when all slots are busy, and never freed before the table: a reference to a slot is good as long as the table.
@@ -248,20 +248,16 @@ impl<'t> SlotGuard<'t> {
     pub fn flag(&self) -> &'t AtomicU64 {
         &self.slot.flag
     }
-    /// Phase 1: call before the append lock is taken. Until [`SlotGuard::set_view_held`] or the drop, a snapshot that opens waits for this commit.
+    /// Phase 1: call under the append lock, with the number as good as given. Until the drop, a snapshot that opens waits for this commit.
     #[inline]
     pub fn set_committing(&self) {
+        // Relaxed would do: that a snapshot sees phase 1 of every commit up to its number follows from the append lock, under which this is stored
+        // and under which the snapshot takes its number before its scan. Release costs nothing here and keeps all stores of the word alike.
         self.set(COMMITTING);
-    }
-    /// Back to phase 2, for a commit that could not append.
-    #[inline]
-    pub fn set_view_held(&self) {
-        self.set(VIEW_HELD);
     }
     #[inline]
     fn set(&self, phase: u64) {
-        // Release: pairs with the scans' Acquire. That a snapshot sees phase 1 of every commit up to its number follows from the append lock,
-        // which the commit takes after this store and the snapshot before its scan.
+        // Release: pairs with the scans' Acquire; who sees the slot freed or claimed again sees the rows marked.
         self.slot.word.store(self.count | phase, Ordering::Release);
     }
     /// The table it is a slot of.

@@ -108,9 +108,16 @@ impl Appender {
         }
     }
 
-    /// Gives the record the next number and makes it part of the log, whole. `synced` is the durable position that it records.
+    /// Gives the record the next number and makes it part of the log, whole. `synced` is the durable position that it records. `given` is called
+    /// under the lock once nothing can fail any more, before anyone can learn of the number: a store, no more.
     #[inline]
-    pub(super) fn append(&self, record: &mut RecordBuffer, health: &Health, synced: &AtomicU64) -> Result<Appended, AppendError> {
+    pub(super) fn append(
+        &self,
+        record: &mut RecordBuffer,
+        health: &Health,
+        synced: &AtomicU64,
+        given: impl FnOnce(),
+    ) -> Result<Appended, AppendError> {
         let length = record.len() as u32;
         // Declared before the lock and so dropped after it: poisoning takes a lock and calls the logger.
         let _poison = PoisonInPanic(health);
@@ -133,6 +140,7 @@ impl Appender {
         }
         Writing { tail: &mut tail, offset, length, armed: true }.write(record.bytes(), self.ctx)?;
         tail.offset = offset + length;
+        given();
         // Release: pairs with the Acquire in `last`; who sees this number sees the whole record.
         #[cfg(not(loom))]
         let order = Ordering::Release;
@@ -147,14 +155,15 @@ impl Appender {
         Ok(Appended { number, call_keeper })
     }
 
-    /// A number without a record, for a commit that skips the log. None: the region is poisoned, or the log closed.
-    pub(super) fn skip(&self, health: &Health) -> Option<u64> {
+    /// A number without a record, for a commit that skips the log; `given` as in `append`. None: the region is poisoned, or the log closed.
+    pub(super) fn skip(&self, health: &Health, given: impl FnOnce()) -> Option<u64> {
         let (tail, _level) = self.lock();
         if tail.dead || !health.is_good() {
             return None;
         }
         // Relaxed: written under this lock only.
         let number = self.line.last.load(Ordering::Relaxed) + 1;
+        given();
         // Release: as in `append`.
         self.line.last.store(number, Ordering::Release);
         Some(number)

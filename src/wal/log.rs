@@ -115,9 +115,9 @@ impl Log {
 
     /// Gives a finished record the next number and makes it part of the log. On refusal nothing was given out and nothing has changed.
     #[inline]
-    pub fn append(&self, record: &mut RecordBuffer) -> std::result::Result<SequenceNumber, Refused> {
+    pub fn append(&self, record: &mut RecordBuffer, given: impl FnOnce()) -> std::result::Result<SequenceNumber, Refused> {
         let core = &*self.core;
-        match core.appender.append(record, &core.health, core.group.position()) {
+        match core.appender.append(record, &core.health, core.group.position(), given) {
             Ok(done) => {
                 if done.call_keeper {
                     core.keeper.call();
@@ -131,8 +131,8 @@ impl Log {
     /// A number for a commit that skips the log. Refused like an append once the region is poisoned or the log closed: looked at under the append lock, so that
     /// no commit comes after the instant from which all are refused.
     #[inline]
-    pub fn skip(&self) -> std::result::Result<SequenceNumber, Refused> {
-        self.core.appender.skip(&self.core.health).map(SequenceNumber).ok_or(Refused::Poisoned)
+    pub fn skip(&self, given: impl FnOnce()) -> std::result::Result<SequenceNumber, Refused> {
+        self.core.appender.skip(&self.core.health, given).map(SequenceNumber).ok_or(Refused::Poisoned)
     }
 
     /// The last number given, and the end of the log.

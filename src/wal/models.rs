@@ -168,7 +168,7 @@ mod tests {
             record.begin(RecordKind::Commit, Level::Fsync, Generation(1), Tick(1));
             record.finish();
             assert_eq!(record.len(), 48);
-            self.appender.append(&mut record, &self.health, self.group.position()).expect("there is room").number
+            self.appender.append(&mut record, &self.health, self.group.position(), || ()).expect("there is room").number
         }
         fn wait(&self, number: u64) -> Result<(), NotDurable> {
             self.group.wait_for_durable(self, &self.health, number, &mut Timeout::forever())

@@ -89,7 +89,7 @@ impl Rig {
             &self.options,
             Known { first_segment: first_needed, synced: self.synced },
             read_only,
-            &mut |record| {
+            &mut |record: &Record<'_>| {
                 for row in record.rows() {
                     let mut cells = row.cells();
                     let cell = cells.next().unwrap();
@@ -155,7 +155,7 @@ fn append(log: &Log, value: i64) -> u64 {
 
 fn append_buffer(log: &Log, buffer: &mut RecordBuffer) -> u64 {
     loop {
-        match log.append(buffer) {
+        match log.append(buffer, || ()) {
             Ok(n) => return n.0,
             Err(Refused::NoRoom { needed }) => {
                 log.wait_for_log_space(needed, &mut Timeout::from_micros(20_000_000), &|| false, true).unwrap()

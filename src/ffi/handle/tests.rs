@@ -35,6 +35,25 @@ impl Object for Canary {
     const KIND: u64 = 0x6361_6e61_7279_0000;
     fn poison(&self, _: &str) {}
 }
+/// Of an owned kind.
+struct Owned(Canary);
+impl Object for Owned {
+    type C = Opaque;
+    const NAME: &'static str = "owned canary";
+    const KIND: u64 = 0x6f77_6e65_6400_0000;
+    const OWNED: bool = true;
+    fn poison(&self, _: &str) {}
+}
+impl AsRef<Canary> for Canary {
+    fn as_ref(&self) -> &Canary {
+        self
+    }
+}
+impl AsRef<Canary> for Owned {
+    fn as_ref(&self) -> &Canary {
+        &self.0
+    }
+}
 struct Other;
 impl Object for Other {
     type C = Opaque;
@@ -136,13 +155,13 @@ fn words_of_ended_threads_are_used_again() {
 }
 
 /// Threads use handles that others close and make anew: what is entered is alive, each object goes once.
-fn stress() {
+fn stress<T: Object<C = Opaque> + AsRef<Canary>>(make: impl Fn(Canary) -> T + Sync) {
     const SHARED: usize = 2;
     const ROUNDS: u64 = 20_000;
     let drops = Arc::new(AtomicU64::new(0));
     let made = AtomicU64::new(SHARED as u64);
     let handles: [AtomicUsize; SHARED] =
-        std::array::from_fn(|_| AtomicUsize::new(create(Canary::new(&drops)).unwrap().expose_provenance()));
+        std::array::from_fn(|_| AtomicUsize::new(create(make(Canary::new(&drops))).unwrap().expose_provenance()));
     let stop = AtomicBool::new(false);
     std::thread::scope(|s| {
         let users: Vec<_> = (0..3)
@@ -154,10 +173,10 @@ fn stress() {
                         while !stop.load(Ordering::Relaxed) {
                             i += 1;
                             let h = handles[i % SHARED].load(Ordering::Relaxed);
-                            if let Ok(e) = enter::<Canary>(std::ptr::with_exposed_provenance(h)) {
-                                let id = std::hint::black_box(e.object()).id;
+                            if let Ok(e) = enter::<T>(std::ptr::with_exposed_provenance(h)) {
+                                let id = std::hint::black_box(e.object()).as_ref().id;
                                 for _ in 0..i % 300 {
-                                    let now = std::hint::black_box(e.object());
+                                    let now = std::hint::black_box(e.object()).as_ref();
                                     assert_eq!((now.alive.load(Ordering::Relaxed), now.id), (ALIVE, id), "used after it was freed");
                                 }
                                 used += 1;
@@ -171,13 +190,13 @@ fn stress() {
         let closers: Vec<_> = (0..2)
             .map(|c| {
                 s.spawn({
-                    let (handles, drops, made) = (&handles, &drops, &made);
+                    let (handles, drops, made, make) = (&handles, &drops, &made, &make);
                     move || {
                         for i in 0..ROUNDS {
-                            let fresh = create(Canary::new(drops)).unwrap().expose_provenance();
+                            let fresh = create(make(Canary::new(drops))).unwrap().expose_provenance();
                             made.fetch_add(1, Ordering::SeqCst);
                             let old = handles[(i + c) as usize % SHARED].swap(fresh, Ordering::SeqCst);
-                            close::<Canary>(std::ptr::with_exposed_provenance(old));
+                            close::<T>(std::ptr::with_exposed_provenance(old));
                         }
                     }
                 })
@@ -191,14 +210,56 @@ fn stress() {
         assert!(used > 1000, "the users hardly ran: {used}");
     });
     for h in &handles {
-        close::<Canary>(std::ptr::with_exposed_provenance(h.load(Ordering::SeqCst)));
+        close::<T>(std::ptr::with_exposed_provenance(h.load(Ordering::SeqCst)));
     }
     assert_eq!(drops.load(Ordering::SeqCst), made.load(Ordering::SeqCst));
 }
 
 #[test]
 fn users_and_closers_race() {
-    stress();
+    stress(|canary| canary);
+}
+
+/// Closed by the thread that made it or by another, while others use it.
+#[test]
+fn users_and_closers_of_owned_handles_race() {
+    stress(Owned);
+}
+
+/// H4: the owner frees at once what nobody else has entered, and leaves to the other user what one has.
+#[test]
+fn an_owned_handle_lives_while_another_thread_is_in_it() {
+    let drops = Arc::new(AtomicU64::new(0));
+    let count = || drops.load(Ordering::SeqCst);
+    let h = create(Owned(Canary::new(&drops))).unwrap();
+    drop(enter::<Owned>(h).ok().unwrap());
+    close::<Owned>(h);
+    assert_eq!(count(), 1);
+    let h = create(Owned(Canary::new(&drops))).unwrap();
+    let place = h.expose_provenance();
+    let (entered, closed) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            let e = enter::<Owned>(std::ptr::with_exposed_provenance(place)).ok().unwrap();
+            entered.wait();
+            closed.wait();
+            assert_eq!((e.object().0.alive.load(Ordering::SeqCst), count()), (ALIVE, 1));
+        });
+        entered.wait();
+        let mine = enter::<Owned>(h).ok().unwrap();
+        close::<Owned>(h);
+        drop(mine);
+        closed.wait();
+    });
+    assert_eq!(count(), 2);
+    // Closed by another thread under its owner.
+    let h = create(Owned(Canary::new(&drops))).unwrap();
+    let place = h.expose_provenance();
+    let mine = enter::<Owned>(h).ok().unwrap();
+    std::thread::spawn(move || close::<Owned>(std::ptr::with_exposed_provenance(place))).join().unwrap();
+    assert_eq!((mine.object().0.alive.load(Ordering::SeqCst), count()), (ALIVE, 2));
+    drop(mine);
+    assert_eq!(count(), 3);
 }
 
 /// The same where the kernel has no membarrier: in a process of its own, since the choice is made once.
@@ -206,7 +267,8 @@ fn users_and_closers_race() {
 fn users_and_closers_race_without_membarrier() {
     const VAR: &str = "REGION_TEST_NO_MEMBARRIER";
     if std::env::var_os(VAR).is_some() {
-        stress();
+        stress(|canary| canary);
+        stress(Owned);
         assert!(!ASYMMETRIC.load(Ordering::SeqCst));
         return;
     }

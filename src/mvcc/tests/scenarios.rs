@@ -26,8 +26,8 @@ impl Numbers {
     }
     fn begin(&self, thread: usize) -> (SlotGuard<'_>, u64) {
         let g = self.slots.claim(thread);
-        g.set_committing();
         let mut last = self.last.lock().unwrap();
+        g.set_committing();
         *last += 1;
         (g, *last)
     }

@@ -13,7 +13,7 @@ fn what_is_appended_comes_back_in_order_after_a_kill() {
         for i in 0..100 {
             assert_eq!(append(&log, i), i as u64 + 1);
         }
-        assert_eq!(log.skip().unwrap(), SequenceNumber(101));
+        assert_eq!(log.skip(|| ()).unwrap(), SequenceNumber(101));
         assert_eq!(append(&log, 100), 102);
         let end = log.number_now();
         assert_eq!(end.0, SequenceNumber(102));
@@ -78,7 +78,7 @@ fn a_panic_in_the_copy_leaves_zeros_gives_no_number_and_poisons() {
     assert!(!rig.health.is_good());
     let mut buffer = RecordBuffer::new();
     commit(&mut buffer, b"row", 3, Level::Sync);
-    assert!(matches!(log.append(&mut buffer), Err(Refused::Poisoned)));
+    assert!(matches!(log.append(&mut buffer, || ()), Err(Refused::Poisoned)));
     let bytes = rig.read(1);
     assert!(bytes[before.1.offset() as usize..].iter().all(|b| *b == 0));
     let (entries, r) = rig.kill().recover().unwrap();
@@ -99,7 +99,7 @@ fn a_process_that_dies_between_header_word_and_trailer_leaves_a_tail_that_is_cut
     });
     let mut buffer = RecordBuffer::new();
     commit(&mut buffer, b"row", 2, Level::Sync);
-    log.append(&mut buffer).unwrap();
+    log.append(&mut buffer, || ()).unwrap();
     drop(hook);
     let mem = found.lock().take().unwrap();
     let (entries, r) = Rig::over(mem, rig.options.clone()).recover().unwrap();
@@ -150,7 +150,7 @@ fn a_record_goes_in_only_with_room_for_a_pad_in_what_is_populated() {
         let file = mem.create(format!("/{behind}{at_end}").as_ref()).unwrap();
         let form = Form::Pwrite(pwrite::PwriteSegment::new(file));
         let appender = Appender::new(Arc::new(Segment::new(1, len, format::SaltCrc::new(1), form, populated)), 0, 0);
-        match appender.append(&mut record, &health, &synced) {
+        match appender.append(&mut record, &health, &synced, || ()) {
             Ok(done) => assert!(goes_in && done.number == 1, "{behind} {at_end}"),
             Err(e) => assert!(!goes_in && matches!(e, AppendError::NoRoom), "{behind} {at_end}: {e:?}"),
         }
@@ -163,13 +163,13 @@ fn a_record_goes_in_only_with_room_for_a_pad_in_what_is_populated() {
 fn a_commit_past_the_log_is_refused_once_the_log_is_dead() {
     let rig = Rig::new(WalIo::Mapped);
     let log = rig.first_life();
-    assert_eq!(log.skip().unwrap(), SequenceNumber(1));
+    assert_eq!(log.skip(|| ()).unwrap(), SequenceNumber(1));
     rig.health.poison("for the test");
-    assert!(matches!(log.skip(), Err(Refused::Poisoned)));
+    assert!(matches!(log.skip(|| ()), Err(Refused::Poisoned)));
     assert_eq!(log.number_now().0, SequenceNumber(1));
     let rig = Rig::new(WalIo::Write);
     let log = rig.first_life();
     log.close().unwrap();
-    assert!(matches!(log.skip(), Err(Refused::Poisoned)), "the log is closed");
+    assert!(matches!(log.skip(|| ()), Err(Refused::Poisoned)), "the log is closed");
     assert_eq!(log.number_now().0, SequenceNumber(0));
 }

@@ -81,10 +81,10 @@ fn the_limit_holds_over_any_number_of_lives() {
             let (entries, _, log) = rig.reopen();
             assert_eq!(entries.len(), commits, "{io:?}, life {life}");
             big(&mut buffer, 2000);
-            let appended = match log.append(&mut buffer) {
+            let appended = match log.append(&mut buffer, || ()) {
                 Err(Refused::NoRoom { needed }) => {
                     let e = log.wait_for_log_space(needed, &mut Timeout::from_micros(1_000), &|| false, true).err();
-                    if e.is_none() { log.append(&mut buffer).is_ok() } else { false }
+                    if e.is_none() { log.append(&mut buffer, || ()).is_ok() } else { false }
                 }
                 other => other.is_ok(),
             };
@@ -185,7 +185,7 @@ fn progress_grows_to_its_total() {
                 told.push((done, total));
                 false
             };
-            let r = recover(&*rig.env, &rig.options, known, true, &mut |_| Ok(()), &mut tell).unwrap();
+            let r = recover(&*rig.env, &rig.options, known, true, &mut |_: &crate::wal::Record<'_>| Ok(()), &mut tell).unwrap();
             assert_eq!(r.report.cut_tails, u64::from(cut), "{:?}", r.report);
             assert!(told.len() > 5 && told.is_sorted(), "{io:?}: {told:?}");
             assert!(told.iter().all(|t| t.1 == told[0].1) && told.last().is_some_and(|t| t.0 == t.1), "{io:?}: {told:?}");

@@ -196,7 +196,7 @@ fn a_clean_close_leaves_no_prepared_files_and_everything_durable() {
         log.close().unwrap();
         let (used, mut buffer) = (log.number_now().1.segment(), RecordBuffer::new());
         commit(&mut buffer, b"late", 1, Level::Sync);
-        assert!(matches!(log.append(&mut buffer), Err(Refused::Poisoned)));
+        assert!(matches!(log.append(&mut buffer, || ()), Err(Refused::Poisoned)));
         let names = rig.mem.list(&rig.options.dir).unwrap();
         assert_eq!(names, (1..=used).map(prepare::segment_name).collect::<Vec<_>>());
         drop(log);

@@ -15,7 +15,7 @@ fn fill(log: &Log) -> (i64, crate::Error) {
     for i in 0.. {
         big(&mut buffer, 2000);
         loop {
-            match log.append(&mut buffer) {
+            match log.append(&mut buffer, || ()) {
                 Ok(_) => break,
                 Err(Refused::NoRoom { needed }) => match log.wait_for_log_space(needed, &mut soon(), &|| false, true) {
                     Ok(()) => {}
@@ -118,7 +118,7 @@ fn a_full_disk_refuses_at_once_and_recovers_when_space_returns() {
         let mut buffer = RecordBuffer::new();
         let e = loop {
             big(&mut buffer, 2000);
-            match log.append(&mut buffer) {
+            match log.append(&mut buffer, || ()) {
                 Ok(_) => {}
                 Err(Refused::NoRoom { needed }) => {
                     match log.wait_for_log_space(needed, &mut Timeout::from_micros(60_000_000), &|| false, true) {
@@ -149,7 +149,7 @@ fn a_refused_write_leaves_nothing_and_the_next_one_goes_on() {
         rig.env.inject(Rule::new(Op::WriteAt, "wal.0", 1, Fault::Short(written, Some(libc::ENOSPC))));
         let mut buffer = RecordBuffer::new();
         commit(&mut buffer, b"row", 1, Level::Sync);
-        match log.append(&mut buffer) {
+        match log.append(&mut buffer, || ()) {
             Err(Refused::NoSpace(e)) => assert!(e.kind() == ErrorKind::NoSpace && e.is_retryable(), "{e}"),
             other => panic!("{other:?}"),
         }
@@ -169,9 +169,9 @@ fn a_write_error_poisons() {
     rig.env.inject(Rule::new(Op::WriteAt, "wal.0", 1, Fault::Short(20, Some(libc::EIO))));
     let mut buffer = RecordBuffer::new();
     commit(&mut buffer, b"row", 1, Level::Sync);
-    assert!(matches!(log.append(&mut buffer), Err(Refused::Io(_))));
+    assert!(matches!(log.append(&mut buffer, || ()), Err(Refused::Io(_))));
     assert!(!rig.health.is_good());
-    assert!(matches!(log.append(&mut buffer), Err(Refused::Poisoned)));
+    assert!(matches!(log.append(&mut buffer, || ()), Err(Refused::Poisoned)));
     assert_eq!(values(&rig.kill().recover().unwrap().0), [0]);
 }
 
@@ -184,7 +184,7 @@ fn a_full_disk_whose_zeros_fail_poisons() {
     rig.env.inject(Rule::new(Op::WriteAt, "wal.0", 2, Fault::Fail(libc::ENOSPC)));
     let mut buffer = RecordBuffer::new();
     commit(&mut buffer, b"row", 1, Level::Sync);
-    assert!(matches!(log.append(&mut buffer), Err(Refused::Io(_))));
+    assert!(matches!(log.append(&mut buffer, || ()), Err(Refused::Io(_))));
     assert!(!rig.health.is_good());
     // The header word stayed: an unfinished record, which was never acknowledged.
     let (entries, r) = rig.kill().recover().unwrap();
@@ -270,7 +270,7 @@ fn the_last_prepared_segment_is_kept_for_carry() {
     loop {
         carry.begin(RecordKind::Carry, Level::Sync, Generation(1), Tick(1));
         carry.finish();
-        match log.append(&mut carry) {
+        match log.append(&mut carry, || ()) {
             Ok(_) => carries += 1,
             Err(Refused::NoRoom { .. }) => break,
             Err(e) => panic!("{e:?}"),

@@ -96,7 +96,7 @@ fn a_failed_sync_poisons_tells_all_waiters_and_is_never_repeated() {
         assert_eq!(wait(&log, first), Ok(()));
         let mut buffer = RecordBuffer::new();
         commit(&mut buffer, b"row", 99, Level::Sync);
-        assert!(matches!(log.append(&mut buffer), Err(Refused::Poisoned)));
+        assert!(matches!(log.append(&mut buffer, || ()), Err(Refused::Poisoned)));
         assert!(log.close().is_err());
         assert_eq!(rig.env.count(Op::SyncData), syncs);
     }
@@ -155,7 +155,7 @@ fn a_crowd_with_short_timeouts_never_strands_a_patient_waiter() {
 fn numbers_without_a_record_become_durable_without_a_sync() {
     let rig = Rig::new(WalIo::Mapped);
     let log = rig.first_life();
-    let n = log.skip().unwrap().0;
+    let n = log.skip(|| ()).unwrap().0;
     wait(&log, n).unwrap();
     assert_eq!((log.durable(), log.stats().syncs), (n, 0));
 }
