@@ -138,7 +138,10 @@ pub fn commit<'v>(
     for cell in cells.iter_mut() {
         let Some(column) = cell.found else { continue };
         match std::mem::replace(&mut cell.ready, Ready::No) {
-            Ready::Counter { plan, spare } => {
+            Ready::Counter { plan, spare, held } => {
+                if held {
+                    state.copied.add(thread);
+                }
                 if let Write::Counter { value, .. } = cell.write {
                     column.apply_increment(seq.0, cell.timestamp, value, plan, spare);
                 }
@@ -255,11 +258,9 @@ fn take_memory<'v>(
                     let plan = column.plan_increment(cell.keep, state.points.latest(), state.durable(), |user| {
                         state.points.with_points(|points, restarted| user(points, restarted));
                     });
-                    if plan != Plan::InPlace && cell.keep.versions() == 1 {
-                        note_held(state, column, thread);
-                    }
+                    let held = plan != Plan::InPlace && cell.keep.versions() == 1 && is_held(state, column);
                     let spare = if plan == Plan::Push { Some(segment.new_copy(thread).map_err(small)?) } else { None };
-                    Ready::Counter { plan, spare }
+                    Ready::Counter { plan, spare, held }
                 }
                 Write::Put { value, .. } => {
                     let cell = segment.new_cell(value, CellType::Put, thread);
@@ -277,14 +278,12 @@ fn take_memory<'v>(
     Ok(())
 }
 
-/// Counts a version that is about to be copied, if an open read point is the reason.
+/// True if an open read point shows the version that an increment is about to copy.
 #[cold]
-fn note_held(state: &State, column: ColumnRef<'_>, thread: usize) {
+fn is_held(state: &State, column: ColumnRef<'_>) -> bool {
     let (older, newest) = column.slot_numbers();
     let at = |points: &[u64]| points.get(points.partition_point(|p| *p < older)).is_some_and(|p| *p < newest);
-    if state.points.with_points(|points, _| at(points)).unwrap_or(true) {
-        state.copied.add(thread);
-    }
+    state.points.with_points(|points, _| at(points)).unwrap_or(true)
 }
 
 /// The fixed parts of a row, column or cell are smaller.

@@ -118,7 +118,8 @@ pub(super) enum Ready {
     /// Nothing yet.
     No,
     /// A counter: what becomes of the version it replaces.
-    Counter { plan: Plan, spare: Option<SpareCopy> },
+    /// `held`: an open read point is the reason that it is copied.
+    Counter { plan: Plan, spare: Option<SpareCopy>, held: bool },
     /// A list cell, filled but for number and timestamp.
     Cell(NewCell),
     /// The same, for the row's list of family markers.
