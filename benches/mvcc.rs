@@ -60,7 +60,7 @@ fn micro(c: &mut Criterion) {
     let points = ReadPoints::new();
     c.bench_function("points/open+close", |b| {
         b.iter(|| {
-            let p = points.open(|announce| announce(black_box(5)));
+            let p = points.open(0, |announce| announce(black_box(5)));
             points.close(p);
         })
     });

@@ -97,7 +97,7 @@ fn work(table: &RowLockTable, load: Load<'_>, seed: u64, stop: &AtomicBool) -> O
             list.clear();
             list.extend((0..n).map(|_| hash(random.below(MILLION))));
             let started = Instant::now();
-            let mut locks = table.lock_all(&mut list, &mut Timeout::forever(), scratch).map_err(|e| e.0).unwrap();
+            let mut locks = table.lock_all(&mut list, &mut Timeout::forever(), scratch).map_err(|e| e.why).unwrap();
             locks.set_tick(Tick(locks.last_tick().0 + 1));
             scratch = locks.into_scratch();
             out.nanos.saturating_record(started.elapsed().as_nanos() as u64);
@@ -215,7 +215,7 @@ fn one_thread(c: &mut Criterion) {
             b.iter_batched_ref(
                 || (0..n).map(|_| hash(random.below(MILLION))).collect::<Vec<_>>(),
                 |list| {
-                    let mut locks = table.lock_all(list, &mut Timeout::forever(), std::mem::take(&mut scratch)).map_err(|e| e.0).unwrap();
+                    let mut locks = table.lock_all(list, &mut Timeout::forever(), std::mem::take(&mut scratch)).map_err(|e| e.why).unwrap();
                     locks.set_tick(Tick(locks.last_tick().0 + 1));
                     scratch = locks.into_scratch();
                 },

@@ -59,7 +59,7 @@
 #define REGION_VERSION_STRING "0.1.0"
 /* What region_abi_check takes. */
 #define REGION_ABI_VERSION ((uint32_t)0)
-#define REGION_LAYOUT_HASH "59d2add5ff232483"
+#define REGION_LAYOUT_HASH "dbe7ed5c798af2be"
 
 /* Microseconds, wherever a timeout is asked for. */
 #define REGION_TIMEOUT_DEFAULT ((uint64_t)0)
@@ -683,6 +683,38 @@ typedef struct region_stats_t {
   uint64_t nonce_expired;
   /** Calls with a nonce that were refused since the table was full (REGION_E_BUSY, or REGION_E_TOO_LARGE alone above nonce_bytes_max). */
   uint64_t nonce_refused;
+  /** Different instants that snapshots and scanners hold now: for each, memory is kept for what it sees. */
+  uint64_t read_points;
+  /**
+   * Cells in memory behind the newest of their column: replaced values, delete markers, and copies of counters. What a put or delete wrote stays until a flush,
+   * which this version does not have, whether or not a snapshot is open.
+   */
+  uint64_t old_versions;
+  /** Their bytes, a part of memstore_bytes. */
+  uint64_t old_version_bytes;
+  /**
+   * Part of old_versions that increments made: a counter's older versions, copied for a read point, for several versions of the family, or beside a commit
+   * that waits for its sync. This never falls, but it stops growing: once nobody needs what a copy holds, the counter's next one is written over it.
+   */
+  uint64_t counter_copies;
+  /** Their bytes. */
+  uint64_t counter_copy_bytes;
+  /**
+   * Counter copies that open snapshots and scanners may need: those made since the oldest was opened, at most counter_copies. An upper bound (exact while no
+   * newer one was closed before an older one); 0 once none is open, and then all copies of families of one version are free to be written again.
+   */
+  uint64_t held_copies;
+  /** Their bytes. */
+  uint64_t held_copy_bytes;
+  /** Calls that wait for a row lock now. */
+  uint64_t row_lock_waiting;
+  /**
+   * Microseconds for which a commit has been between its append to the log and its end, which takes a few: a thread that hangs there keeps its row locked,
+   * and snapshots and scanners from opening. Looked at about every second, so this is a lower bound; 0: none was met.
+   */
+  uint64_t oldest_commit_us;
+  /** The same for a call that reads, or writes and has not come to the log yet (a scan between two calls is none). 0 for a region open read-only. */
+  uint64_t oldest_call_us;
 } region_stats_t;
 
 /** What a write tells besides its value: its highest commit. */
@@ -982,8 +1014,13 @@ region_status region_family_id(struct region_t *r, const void *name, size_t name
 
 /**
  * Creates a family, or changes the settings that are not 0. *id, may be NULL: its id, durable at return; 0 on failure.
- * Threads: any.
- * REGION_E_INVALID, E_UNSUPPORTED, E_READONLY, E_POISONED, E_IO, E_NOSPACE, E_HANDLE, E_CLOSED, E_FORKED.
+ * Changed settings hold for what is written from then on. Stricter ones (fewer versions, a shorter life, deleted cells not kept) also take
+ * out at once what is there; looser ones bring nothing back: what had fallen out, expired or was deleted under the old ones is gone,
+ * whether or not it is still in memory, and also for snapshots. A scan that is open goes on by the settings it began with. Changed
+ * again and again they are E_TOO_LARGE after 1,000 changes.
+ * Threads: any. On an error nothing was changed, but for REGION_E_OUTCOME_UNKNOWN: the disk failed twice, and which settings hold the next open
+ * will tell. Waits for calls that began earlier.
+ * REGION_E_INVALID, E_UNSUPPORTED, E_TOO_LARGE, E_READONLY, E_POISONED, E_IO, E_NOSPACE, E_OUTCOME_UNKNOWN, E_HANDLE, E_CLOSED, E_FORKED.
  */
 region_status region_family_set(struct region_t *r,
                                 const struct region_family_t *f,
@@ -992,8 +1029,9 @@ region_status region_family_set(struct region_t *r,
                                 struct region_error_t *err);
 
 /**
- * Drops a family with all its cells. Threads: any. REGION_E_NO_FAMILY, E_READONLY, E_POISONED, E_IO, E_NOSPACE, E_HANDLE,
- * E_CLOSED, E_FORKED.
+ * Drops a family with all its cells. Threads: any. On an error nothing was changed, but for REGION_E_OUTCOME_UNKNOWN: the disk failed
+ * twice; its id stays refused, and whether it is gone the next open will tell.
+ * REGION_E_NO_FAMILY, E_READONLY, E_POISONED, E_IO, E_NOSPACE, E_OUTCOME_UNKNOWN, E_HANDLE, E_CLOSED, E_FORKED.
  */
 region_status region_family_drop(struct region_t *r, uint32_t id, struct region_error_t *err);
 

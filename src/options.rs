@@ -41,6 +41,7 @@ pub const STORED: &[&str] = &[
     "background_threads",
     "lock_buckets",
     "nonce_window_s",
+    "snapshot_warn_ms",
     "tick_lead_max_ms",
 ];
 
@@ -167,6 +168,8 @@ pub struct Settings {
     pub allow_network_fs: bool,
     /// Seconds for which a nonce is remembered.
     pub nonce_window_s: u64,
+    /// Milliseconds after which an open snapshot or scanner is named in the log; 0 = never.
+    pub snapshot_warn_ms: u64,
     /// Bytes of remembered nonces.
     pub nonce_bytes_max: u64,
     /// Milliseconds that a row's ticks may run ahead of the clock.
@@ -199,6 +202,7 @@ impl Default for Settings {
             recovery_power_cut: false,
             allow_network_fs: false,
             nonce_window_s: 0,
+            snapshot_warn_ms: 0,
             nonce_bytes_max: 0,
             tick_lead_max_ms: 0,
             seal_every_commits: 0,

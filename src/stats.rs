@@ -32,6 +32,28 @@ struct Line {
     stalled_micros: AtomicU64,
 }
 
+/// One number that many threads add to, each mostly on a line of its own.
+#[derive(Default)]
+pub struct SpreadCount {
+    lines: [CachePadded<AtomicU64>; SPREAD],
+}
+
+const SPREAD: usize = 16;
+
+impl SpreadCount {
+    /// One more.
+    pub fn add(&self, thread: usize) {
+        if let Some(line) = self.lines.get(thread % SPREAD) {
+            // Relaxed, here and below: a statistic, ordered by nothing.
+            line.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    /// The sum.
+    pub fn sum(&self) -> u64 {
+        self.lines.iter().map(|l| l.load(Ordering::Relaxed)).sum()
+    }
+}
+
 /// The lines of one region.
 pub struct CallCounters {
     lines: Box<[CachePadded<Line>]>,

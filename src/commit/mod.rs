@@ -26,7 +26,7 @@ use crate::cell::CellType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hooks::{self, Point};
 use crate::ids::{SequenceNumber, Tick};
-use crate::memstore::{Keep, NoMemory, Plan, Segment};
+use crate::memstore::{ColumnRef, NoMemory, Plan, Segment};
 use crate::mvcc::SlotGuard;
 use crate::options::Durability;
 use crate::rowlock::RowLocks;
@@ -138,7 +138,10 @@ pub fn commit<'v>(
     for cell in cells.iter_mut() {
         let Some(column) = cell.found else { continue };
         match std::mem::replace(&mut cell.ready, Ready::No) {
-            Ready::Counter { plan, spare } => {
+            Ready::Counter { plan, spare, held } => {
+                if held {
+                    state.copied.add(thread);
+                }
                 if let Write::Counter { value, .. } = cell.write {
                     column.apply_increment(seq.0, cell.timestamp, value, plan, spare);
                 }
@@ -252,12 +255,12 @@ fn take_memory<'v>(
             cell.ready = match cell.write {
                 Write::Counter { .. } => {
                     segment.ensure_slots(column, thread).map_err(small)?;
-                    let keep = Keep::of(cell.max_versions);
-                    let plan = column.plan_increment(keep, state.points.latest(), state.durable(), |user| {
+                    let plan = column.plan_increment(cell.keep, state.points.latest(), state.durable(), |user| {
                         state.points.with_points(|points, restarted| user(points, restarted));
                     });
+                    let held = plan != Plan::InPlace && cell.keep.versions() == 1 && is_held(state, column);
                     let spare = if plan == Plan::Push { Some(segment.new_copy(thread).map_err(small)?) } else { None };
-                    Ready::Counter { plan, spare }
+                    Ready::Counter { plan, spare, held }
                 }
                 Write::Put { value, .. } => {
                     let cell = segment.new_cell(value, CellType::Put, thread);
@@ -273,6 +276,14 @@ fn take_memory<'v>(
         }
     }
     Ok(())
+}
+
+/// True if an open read point shows the version that an increment is about to copy.
+#[cold]
+fn is_held(state: &State, column: ColumnRef<'_>) -> bool {
+    let (older, newest) = column.slot_numbers();
+    let at = |points: &[u64]| points.get(points.partition_point(|p| *p < older)).is_some_and(|p| *p < newest);
+    state.points.with_points(|points, _| at(points)).unwrap_or(true)
 }
 
 /// The fixed parts of a row, column or cell are smaller.

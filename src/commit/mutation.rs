@@ -2,7 +2,7 @@
 
 use crate::cell::CellType;
 use crate::ids::{FamilyId, RowHash, Tick};
-use crate::memstore::{ColumnRef, NewCell, Plan, RowRef, SpareCopy};
+use crate::memstore::{ColumnRef, Keep, NewCell, Plan, RowRef, SpareCopy};
 use crate::options::Durability;
 use crate::wal::NonceNotes;
 use std::ops::Range;
@@ -104,8 +104,8 @@ pub struct CellChange<'a, 'v> {
     pub qualifier: &'a [u8],
     /// What is written.
     pub write: Write<'a>,
-    /// The family keeps this many versions.
-    pub max_versions: u32,
+    /// What its family keeps.
+    pub keep: Keep,
     /// The column in the active segment, if it was found there.
     pub found: Option<ColumnRef<'v>>,
     /// Memory taken for it, between "take all memory" and "apply".
@@ -119,7 +119,8 @@ pub(super) enum Ready {
     /// Nothing yet.
     No,
     /// A counter: what becomes of the version it replaces.
-    Counter { plan: Plan, spare: Option<SpareCopy> },
+    /// `held`: an open read point is the reason that it is copied.
+    Counter { plan: Plan, spare: Option<SpareCopy>, held: bool },
     /// A list cell, filled but for number and timestamp.
     Cell(NewCell),
     /// The same, for the row's list of family markers.
@@ -141,7 +142,7 @@ pub struct Terms<'t> {
 
 impl<'a, 'v> CellChange<'a, 'v> {
     /// A cell to write, with what the caller's lookup found.
-    pub fn new(family: FamilyId, qualifier: &'a [u8], write: Write<'a>, max_versions: u32, found: Option<ColumnRef<'v>>) -> Self {
-        Self { family, qualifier, write, max_versions, found, ready: Ready::No, timestamp: 0 }
+    pub fn new(family: FamilyId, qualifier: &'a [u8], write: Write<'a>, keep: Keep, found: Option<ColumnRef<'v>>) -> Self {
+        Self { family, qualifier, write, keep, found, ready: Ready::No, timestamp: 0 }
     }
 }

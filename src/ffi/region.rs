@@ -150,8 +150,13 @@ pub unsafe extern "C" fn region_family_id(
 }
 
 /// Creates a family, or changes the settings that are not 0. *id, may be NULL: its id, durable at return; 0 on failure.
-/// Threads: any.
-/// REGION_E_INVALID, E_UNSUPPORTED, E_READONLY, E_POISONED, E_IO, E_NOSPACE, E_HANDLE, E_CLOSED, E_FORKED.
+/// Changed settings hold for what is written from then on. Stricter ones (fewer versions, a shorter life, deleted cells not kept) also take
+/// out at once what is there; looser ones bring nothing back: what had fallen out, expired or was deleted under the old ones is gone,
+/// whether or not it is still in memory, and also for snapshots. A scan that is open goes on by the settings it began with. Changed
+/// again and again they are E_TOO_LARGE after 1,000 changes.
+/// Threads: any. On an error nothing was changed, but for REGION_E_OUTCOME_UNKNOWN: the disk failed twice, and which settings hold the next open
+/// will tell. Waits for calls that began earlier.
+/// REGION_E_INVALID, E_UNSUPPORTED, E_TOO_LARGE, E_READONLY, E_POISONED, E_IO, E_NOSPACE, E_OUTCOME_UNKNOWN, E_HANDLE, E_CLOSED, E_FORKED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_family_set(
     r: *mut region_t,
@@ -175,8 +180,9 @@ pub unsafe extern "C" fn region_family_set(
     }
 }
 
-/// Drops a family with all its cells. Threads: any. REGION_E_NO_FAMILY, E_READONLY, E_POISONED, E_IO, E_NOSPACE, E_HANDLE,
-/// E_CLOSED, E_FORKED.
+/// Drops a family with all its cells. Threads: any. On an error nothing was changed, but for REGION_E_OUTCOME_UNKNOWN: the disk failed
+/// twice; its id stays refused, and whether it is gone the next open will tell.
+/// REGION_E_NO_FAMILY, E_READONLY, E_POISONED, E_IO, E_NOSPACE, E_OUTCOME_UNKNOWN, E_HANDLE, E_CLOSED, E_FORKED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn region_family_drop(r: *mut region_t, id: u32, err: *mut region_error_t) -> region_status {
     // SAFETY: all pointers are arguments of the C call.
@@ -353,6 +359,30 @@ pub struct region_stats_t {
     pub nonce_expired: u64,
     /// Calls with a nonce that were refused since the table was full (REGION_E_BUSY, or REGION_E_TOO_LARGE alone above nonce_bytes_max).
     pub nonce_refused: u64,
+    /// Different instants that snapshots and scanners hold now: for each, memory is kept for what it sees.
+    pub read_points: u64,
+    /// Cells in memory behind the newest of their column: replaced values, delete markers, and copies of counters. What a put or delete wrote stays until a flush,
+    /// which this version does not have, whether or not a snapshot is open.
+    pub old_versions: u64,
+    /// Their bytes, a part of memstore_bytes.
+    pub old_version_bytes: u64,
+    /// Part of old_versions that increments made: a counter's older versions, copied for a read point, for several versions of the family, or beside a commit
+    /// that waits for its sync. This never falls, but it stops growing: once nobody needs what a copy holds, the counter's next one is written over it.
+    pub counter_copies: u64,
+    /// Their bytes.
+    pub counter_copy_bytes: u64,
+    /// Counter copies that open snapshots and scanners may need: those made since the oldest was opened, at most counter_copies. An upper bound (exact while no
+    /// newer one was closed before an older one); 0 once none is open, and then all copies of families of one version are free to be written again.
+    pub held_copies: u64,
+    /// Their bytes.
+    pub held_copy_bytes: u64,
+    /// Calls that wait for a row lock now.
+    pub row_lock_waiting: u64,
+    /// Microseconds for which a commit has been between its append to the log and its end, which takes a few: a thread that hangs there keeps its row locked,
+    /// and snapshots and scanners from opening. Looked at about every second, so this is a lower bound; 0: none was met.
+    pub oldest_commit_us: u64,
+    /// The same for a call that reads, or writes and has not come to the log yet (a scan between two calls is none). 0 for a region open read-only.
+    pub oldest_call_us: u64,
 }
 plain!(region_stats_t);
 
@@ -404,6 +434,16 @@ pub unsafe extern "C" fn region_stats(r: *mut region_t, out: *mut region_stats_t
                 nonce_hits: s.nonce_hits,
                 nonce_expired: s.nonce_expired,
                 nonce_refused: s.nonce_refused,
+                read_points: s.read_points,
+                old_versions: s.old_versions,
+                old_version_bytes: s.old_version_bytes,
+                counter_copies: s.counter_copies,
+                counter_copy_bytes: s.counter_copy_bytes,
+                held_copies: s.held_copies,
+                held_copy_bytes: s.held_copy_bytes,
+                row_lock_waiting: s.row_lock_waiting,
+                oldest_commit_us: s.oldest_commit_us,
+                oldest_call_us: s.oldest_call_us,
             };
             write_sized(c, out, &told, "out")?;
             Ok(Outcome::OK)

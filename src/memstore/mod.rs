@@ -41,5 +41,5 @@ pub use column_index::{ColumnKey, KEY_MIN};
 pub use pinned::PinnedBytes;
 pub use refs::{ColumnRef, NewCell, RowMarker, RowRef, SavedColumn, SpareCopy};
 pub use row_header::{Cut, PENDING_SLOT_MAX, RowHeader};
-pub use segment::{ColumnCursor, Segment};
+pub use segment::{ColumnCursor, OldCells, Segment};
 pub use versions::{Content, Keep, Plan, PointsUser, TRIMMED_VERSIONS_MAX, VersionRef, VersionValue};

@@ -39,6 +39,8 @@ pub struct NewCell {
     cell: NonNull<ListCell>,
     kind: CellType,
     owner: u64,
+    /// Who took it: where it is counted.
+    thread: usize,
 }
 
 /// Room for the copy of a counter's version; one that is not used goes back by [`Segment::give_back_copy`].
@@ -46,6 +48,8 @@ pub struct NewCell {
 pub struct SpareCopy {
     cell: NonNull<CopyCell>,
     owner: u64,
+    /// As in [`NewCell`].
+    thread: usize,
 }
 
 // SAFETY: the only owner of arena memory that is followed only while its segment lives.
@@ -56,9 +60,9 @@ unsafe impl Send for SpareCopy {}
 impl NewCell {
     /// # Safety
     /// As [`ListCell::write`]; `to` lies in the arena of the segment `owner`.
-    pub(super) unsafe fn write(to: NonNull<u8>, kind: CellType, value: &[u8], owner: u64) -> Self {
+    pub(super) unsafe fn write(to: NonNull<u8>, kind: CellType, value: &[u8], owner: u64, thread: usize) -> Self {
         // SAFETY: by contract.
-        Self { cell: unsafe { ListCell::write(to, kind, value) }, kind, owner }
+        Self { cell: unsafe { ListCell::write(to, kind, value) }, kind, owner, thread }
     }
 }
 
@@ -80,11 +84,11 @@ impl SpareCopy {
     }
     /// # Safety
     /// `to` is 8-aligned, valid for writes of [`SpareCopy::BYTES`] bytes, nobody else's, and lies in the arena of the segment `owner`.
-    pub(super) unsafe fn write(to: NonNull<u8>, owner: u64) -> Self {
+    pub(super) unsafe fn write(to: NonNull<u8>, owner: u64, thread: usize) -> Self {
         let cell = to.cast::<CopyCell>();
         // SAFETY: by contract.
         unsafe { cell.write(CopyCell::new()) };
-        Self { cell, owner }
+        Self { cell, owner, thread }
     }
     pub(super) const BYTES: usize = size_of::<CopyCell>();
 }
@@ -131,7 +135,8 @@ impl<'s> RowRef<'s> {
         assert!(matches!(marker.kind, CellType::DeleteFamily | CellType::DeleteFamilyVersion), "a column's cell pushed to a row");
         let list = self.row.markers();
         // SAFETY: `marker` was written by this segment (asserted), and is given away here, so it is pushed once.
-        unsafe { list.push(marker.cell, seq, ts) };
+        let bytes = unsafe { list.push(marker.cell, seq, ts) }.bytes;
+        self.segment.note_old(marker.thread, bytes);
     }
     /// Appends the markers with a number up to `cut`, in no order.
     pub fn collect_markers(&self, cut: u64, into: &mut Vec<RowMarker>) {
@@ -209,6 +214,10 @@ impl<'s> ColumnRef<'s> {
     pub fn last_increment(&self, cut: u64) -> Option<VersionRef<'s>> {
         self.column.versions().last_increment(cut)
     }
+    /// Numbers of its older and its newest increment; 0 = none. Row lock held; the column has slots.
+    pub fn slot_numbers(&self) -> (u64, u64) {
+        self.column.versions().slot_numbers()
+    }
     /// How many cells its list has: for tests and measurements.
     pub fn list_len(&self) -> usize {
         self.column.versions().list_len()
@@ -228,6 +237,7 @@ impl<'s> ColumnRef<'s> {
         assert!(plan.is_of_segment(owner), "a plan for another segment");
         let spare = spare.map(|s| {
             assert_eq!(s.owner, owner, "a cell of another segment");
+            self.segment.note_copy(s.thread);
             s.cell
         });
         let new = Version { seq, ts, value };
@@ -239,6 +249,9 @@ impl<'s> ColumnRef<'s> {
         assert_eq!(cell.owner, self.segment.owner(), "a cell of another segment");
         assert!(!matches!(cell.kind, CellType::DeleteFamily | CellType::DeleteFamilyVersion), "a row's marker pushed to a column");
         // SAFETY: `cell` was written by this segment (asserted), and is given away here, so it is pushed once.
-        unsafe { self.column.versions().push(cell.cell, seq, ts) };
+        let pushed = unsafe { self.column.versions().push(cell.cell, seq, ts) };
+        if !pushed.first {
+            self.segment.note_old(cell.thread, pushed.bytes);
+        }
     }
 }

@@ -45,6 +45,23 @@ struct Counts {
     rows: AtomicU64,
     columns: AtomicU64,
     cells: AtomicU64,
+    old: AtomicU64,
+    old_bytes: AtomicU64,
+    copies: AtomicU64,
+}
+
+/// List cells of a segment behind the first of each column: what several versions, replaced values and read points cost. Cells of lists are never taken out, so
+/// this only grows; a counter's copies are written again once nobody needs what they hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OldCells {
+    /// How many: replaced values, delete markers, copies of counters. Of a column that was counted up, every list cell, since its slots hold the newest.
+    pub cells: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Copies of counters among them.
+    pub copies: u64,
+    /// Bytes of those.
+    pub copy_bytes: u64,
 }
 
 /// How the index comes from a column's word to its key.
@@ -118,6 +135,10 @@ impl Segment {
     pub fn allocated_bytes(&self) -> u64 {
         self.arena.allocated_bytes()
     }
+    /// If cells that were given back leave room for `size` bytes: which segment it is and how often something has come back so far, so that a change is noticed.
+    pub fn given_back(&self, size: usize) -> Option<(u64, u64)> {
+        self.arena.given_back(size).map(|times| (self.owner, times))
+    }
     /// True if `bytes` lie in its memory.
     pub(super) fn holds(&self, bytes: &[u8]) -> bool {
         self.arena.holds(bytes)
@@ -133,6 +154,23 @@ impl Segment {
     /// List cells taken: puts, markers, copies of counters.
     pub fn cells(&self) -> u64 {
         self.count(|c| &c.cells)
+    }
+    /// See [`OldCells`].
+    pub fn old_cells(&self) -> OldCells {
+        let (copies, copy_bytes) = (self.count(|c| &c.copies), SpareCopy::BYTES as u64);
+        let (cells, bytes) = (self.count(|c| &c.old), self.count(|c| &c.old_bytes));
+        OldCells { cells: cells + copies, bytes: bytes + copies * copy_bytes, copies, copy_bytes: copies * copy_bytes }
+    }
+    /// A cell of `bytes` was pushed that is not its column's first.
+    pub(super) fn note_old(&self, thread: usize, bytes: usize) {
+        let counts = self.counts(thread);
+        counts.old.fetch_add(1, Relaxed);
+        counts.old_bytes.fetch_add(bytes as u64, Relaxed);
+    }
+    /// A counter's copy was pushed.
+    #[cold]
+    pub(super) fn note_copy(&self, thread: usize) {
+        self.counts(thread).copies.fetch_add(1, Relaxed);
     }
     fn count(&self, of: impl Fn(&Counts) -> &AtomicU64) -> u64 {
         // Relaxed, here and where they grow: numbers for statistics and sizing.
@@ -256,7 +294,7 @@ impl Segment {
     pub fn new_cell(&self, value: &[u8], kind: CellType, thread: usize) -> Result<NewCell, NoMemory> {
         let memory = self.new_list_cell(ListCell::size(value.len()), thread)?;
         // SAFETY: size and alignment are right; arena memory is nobody else's and lives as long as the segment.
-        Ok(unsafe { NewCell::write(memory, kind, value, self.owner) })
+        Ok(unsafe { NewCell::write(memory, kind, value, self.owner, thread) })
     }
     /// A cell for `push_marker`: a marker of a row's family, or of the whole row with family 0.
     pub fn new_row_marker(&self, family: FamilyId, kind: CellType, thread: usize) -> Result<NewCell, NoMemory> {
@@ -266,7 +304,7 @@ impl Segment {
     pub fn new_copy(&self, thread: usize) -> Result<SpareCopy, NoMemory> {
         let memory = self.new_list_cell(SpareCopy::BYTES, thread)?;
         // SAFETY: size and alignment are right; arena memory is nobody else's and lives as long as the segment.
-        Ok(unsafe { SpareCopy::write(memory, self.owner) })
+        Ok(unsafe { SpareCopy::write(memory, self.owner, thread) })
     }
     /// Takes back a cell that was not pushed: its commit was refused.
     pub fn give_back_cell(&self, cell: NewCell, thread: usize) {

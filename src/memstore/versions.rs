@@ -201,6 +201,14 @@ impl Slots {
     }
 }
 
+/// What was pushed to a list.
+pub(super) struct Pushed {
+    /// It is the column's first: no other cell, and no slots.
+    pub(super) first: bool,
+    /// Bytes of the cell.
+    pub(super) bytes: usize,
+}
+
 /// A column's slots (if it has any yet) and list.
 #[derive(Clone, Copy)]
 pub(super) struct Versions<'a> {
@@ -338,13 +346,15 @@ impl<'a> Versions<'a> {
     ///
     /// # Safety
     /// `cell` is initialised, was never pushed, and lives as long as the chain is read.
-    pub(super) unsafe fn push(self, cell: NonNull<ListCell>, seq: u64, ts: u64) {
+    pub(super) unsafe fn push(self, cell: NonNull<ListCell>, seq: u64, ts: u64) -> Pushed {
+        let first = self.slots.is_none() && self.chain.is_empty();
         // SAFETY: initialised, by contract.
         let c = unsafe { cell.as_ref() };
         c.fill(seq, ts);
         let tags = if c.is_marker() { HAS_CELLS | HAS_MARKER } else { HAS_CELLS };
         // SAFETY: by contract.
         unsafe { self.push_in_order(cell, (ts, seq), tags) };
+        Pushed { first, bytes: c.bytes() }
     }
 
     /// # Safety
@@ -354,6 +364,13 @@ impl<'a> Versions<'a> {
         let unordered = first.is_some_and(|f| f.key_owned() > key);
         // SAFETY: by contract.
         unsafe { self.chain.push(cell, if unordered { tags | OUT_OF_ORDER } else { tags }) };
+    }
+
+    /// Numbers of the older and the newer slot. Row lock held.
+    pub(super) fn slot_numbers(self) -> (u64, u64) {
+        let Some(slots) = self.slots else { return (0, 0) };
+        let (newest, older) = slots.turn();
+        (older.read_owned().seq, newest.seq)
     }
 
     /// How many cells the list has.

@@ -44,6 +44,8 @@ pub struct Arena {
     /// Pieces that came back, and their bytes.
     back: Mutex<Pieces>,
     back_bytes: AtomicUsize,
+    /// How often a piece came back.
+    gives: AtomicU64,
 }
 
 impl Arena {
@@ -61,6 +63,7 @@ impl Arena {
             closed: AtomicU64::new(0),
             back: Mutex::new(Pieces::default()),
             back_bytes: AtomicUsize::new(0),
+            gives: AtomicU64::new(0),
         }
     }
     /// `size` bytes aligned to `align` (a power of two, at most 128), valid as long as the arena; their content is undefined. None: pool or budget is
@@ -117,6 +120,13 @@ impl Arena {
         // A chunk begins at a page, so only there the list of chunks is asked.
         back.put(piece, bytes, |at| at.is_multiple_of(PAGE_BYTES) && self.chunks.begins_at(at));
         self.note_back(&back);
+        // Relaxed: a hint for who waits.
+        self.gives.fetch_add(1, Ordering::Relaxed);
+    }
+    /// If a piece of `size` bytes may be had of what came back: how often something has come back so far.
+    pub fn given_back(&self, size: usize) -> Option<u64> {
+        // Relaxed: hints; `take_back` looks under the lock.
+        (size <= self.largest_back.load(Ordering::Relaxed)).then(|| self.gives.load(Ordering::Relaxed))
     }
     #[cold]
     fn take_back(&self, size: usize, align: usize) -> Option<NonNull<u8>> {

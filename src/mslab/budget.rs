@@ -61,14 +61,23 @@ impl MemoryBudget {
 }
 
 /// Waits until both the region's budget and the pool have room for an allocation of `bytes`; false when `closing`, or the timeout is over.
-/// Called after [`super::Arena::alloc`] answered None, with nothing held. Nothing is taken: the caller tries again, and may lose the race.
-pub fn wait_for_memory(pool: &ChunkPool, budget: &MemoryBudget, bytes: usize, timeout: &mut Timeout, closing: &dyn Fn() -> bool) -> bool {
+/// `came_back`: the caller knows of memory of another kind that would do, too; looked at now and then. Called after [`super::Arena::alloc`] answered None, with nothing held. Nothing is taken: the caller tries again, and may lose the race.
+pub fn wait_for_memory(
+    pool: &ChunkPool,
+    budget: &MemoryBudget,
+    bytes: usize,
+    timeout: &mut Timeout,
+    closing: &dyn Fn() -> bool,
+    came_back: &dyn Fn() -> bool,
+) -> bool {
     let need = pool.reservation_for(bytes);
     loop {
-        if !budget.wait_for_memory(need, timeout, closing) || !pool.wait_for_bytes(need, timeout, closing) {
+        if !budget.gate.wait_until(timeout, closing, &|| budget.has_room(need) || came_back())
+            || !pool.wait_for_bytes_or(need, timeout, closing, came_back)
+        {
             return false;
         }
-        if budget.has_room(need) {
+        if budget.has_room(need) || came_back() {
             return true;
         }
     }

@@ -242,6 +242,16 @@ impl ChunkPool {
     }
     /// As above for `bytes`, as [`ChunkPool::reservation_for`] tells them.
     pub fn wait_for_bytes(&self, bytes: u64, timeout: &mut Timeout, closing: &dyn Fn() -> bool) -> bool {
+        self.wait_for_bytes_or(bytes, timeout, closing, &|| false)
+    }
+    /// As above, or until `came_back`.
+    pub(super) fn wait_for_bytes_or(
+        &self,
+        bytes: u64,
+        timeout: &mut Timeout,
+        closing: &dyn Fn() -> bool,
+        came_back: &dyn Fn() -> bool,
+    ) -> bool {
         // The limit may leave room while the system refuses: look again after the gate's 10 ms, not in a tight loop.
         let asked = std::cell::Cell::new(0_u32);
         self.gate.wait_until(timeout, closing, &|| {
@@ -249,7 +259,7 @@ impl ChunkPool {
             if asked.get() > 1 {
                 self.starved.store(false, Ordering::Relaxed);
             }
-            self.has_room(bytes)
+            self.has_room(bytes) || came_back()
         })
     }
     /// True if `bytes` could be had now.

@@ -425,7 +425,7 @@ fn waiting_for_memory_ends_with_memory_with_time_or_with_closing() {
     let holder = Arena::new(Arc::clone(&pool), Arc::clone(&budget));
     let waiter = |timeout: Timeout, closing: &dyn Fn() -> bool| {
         let mut timeout = timeout;
-        wait_for_memory(&pool, &budget, 100, &mut timeout, closing)
+        wait_for_memory(&pool, &budget, 100, &mut timeout, closing, &|| false)
     };
     assert!(waiter(Timeout::no_wait(), &open), "there is room: nothing is waited for");
     assert!(!waiter(Timeout::no_wait(), &|| true), "closing comes first");
@@ -483,4 +483,28 @@ fn sizes_beyond_all_limits_are_refused_not_misread() {
     assert_eq!((s.oversize, s.oversize_bytes), (0, 0));
     // A refusal by the system ends a wait for it in a bounded time, and not in a tight loop.
     assert!(pool.wait_for_bytes(4096, &mut Timeout::from_micros(100_000), &|| false));
+}
+
+/// A waiter goes on when something came back that it can use, though neither budget nor pool has room for more.
+#[test]
+fn waiting_for_memory_ends_with_a_piece_that_came_back() {
+    let pool = pool(4096, 4096);
+    let budget = Arc::new(MemoryBudget::new(4096));
+    let arena = Arena::new(Arc::clone(&pool), Arc::clone(&budget));
+    let piece = arena.alloc(1_000, 8, 0).unwrap();
+    while arena.alloc(8, 8, 0).is_some() {}
+    let before = arena.given_back(1_000);
+    assert_eq!(before, None);
+    let wait = |mut timeout: Timeout| {
+        wait_for_memory(&pool, &budget, 1_000, &mut timeout, &|| false, &|| arena.given_back(1_000).is_some_and(|now| Some(now) != before))
+    };
+    assert!(!wait(Timeout::from_micros(2_000)));
+    std::thread::scope(|s| {
+        let waiter = s.spawn(|| wait(Timeout::forever()));
+        std::thread::yield_now();
+        arena.give_back(piece, 1_000);
+        assert!(waiter.join().unwrap());
+    });
+    assert_eq!((arena.given_back(1_000), arena.given_back(1_001)), (Some(1), None));
+    assert!(arena.alloc(1_000, 8, 0).is_some() && arena.given_back(8).is_none());
 }

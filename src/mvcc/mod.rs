@@ -3,6 +3,7 @@
 //! | part | what it is |
 //! |---|---|
 //! | `slots.rs` | `CommitSlots`: one padded word per running commit or read, count << 2 \| phase |
+//! | `busy.rs` | `Busy`: since when slots have been seen busy, for who wonders what hangs |
 //! | `grace.rs` | the two waits over them: for commits that have begun, and for a grace period |
 //! | `published.rs` | `Published<T>`: a pointer to an immutable value that readers load under their slot, freed after a grace period |
 //! | `points.rs` | `ReadPoints`: the registry of read points, the largest of them on a line of its own |
@@ -20,6 +21,7 @@
 //! - M4 A read point is announced under the append lock that its number is read under: a decision that does not see it was made before any
 //!   commit with a larger number.
 
+mod busy;
 mod grace;
 mod points;
 mod published;
@@ -31,7 +33,8 @@ mod models;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use points::{OldestPoint, ReadPoints, RestartedRead};
+pub use busy::{Busy, BusyAges};
+pub use points::{OldestPoint, Opened, PointsView, ReadPoints, RestartedRead};
 pub use published::{Published, Retired};
 pub use slots::{CommitSlots, SlotGuard};
 

@@ -165,7 +165,7 @@ fn begun(late: bool) {
             })
         })
         .collect();
-    let point = s.points.open(|announce| announce(*s.last.lock()));
+    let point = s.points.open(0, |announce| announce(*s.last.lock()));
     s.slots.wait_for_begun_commits(&mut Timeout::forever()).unwrap();
     for n in 1..=point.0 {
         assert_eq!(s.marked[n as usize].load(Relaxed), n, "not marked under the snapshot");
@@ -241,7 +241,7 @@ fn announce(under_append_lock: bool) {
             drop(g);
         }
     });
-    let point = s.points.open(|announce| {
+    let point = s.points.open(0, |announce| {
         let last = s.last.lock();
         if under_append_lock {
             return announce(*last);
@@ -271,7 +271,7 @@ fn announced_after_the_append_lock_breaks() {
 fn shown() {
     let s = region();
     for n in 1..=2 {
-        s.points.open(|announce| announce(n));
+        s.points.open(0, |announce| announce(n));
     }
     let w = Arc::clone(&s);
     let t = thread::spawn(move || {
@@ -284,14 +284,14 @@ fn shown() {
             assert!(number < 4 || points.contains(&3), "a point is missed whose number is below");
         }
     });
-    s.points.open(|announce| {
+    s.points.open(0, |announce| {
         let mut last = s.last.lock();
         let point = announce(3);
         *last = 4; // a commit
         point
     });
     s.points.close(crate::ids::ReadPoint(1));
-    s.points.open(|announce| announce(4));
+    s.points.open(0, |announce| announce(4));
     t.join().unwrap();
 }
 #[test]

@@ -21,7 +21,7 @@
 use super::shown::{BLOCK, Shown};
 use crate::clock;
 use crate::ids::ReadPoint;
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering};
 use crossbeam_utils::CachePadded;
 
 /// The registry of one region.
@@ -29,7 +29,18 @@ pub struct ReadPoints {
     /// Level 5.
     registry: Mutex<Registry>,
     latest_point: CachePadded<AtomicU64>,
-    shown: Shown,
+    shown: Arc<Shown>,
+}
+
+/// The points as a background thread sees them.
+#[derive(Clone)]
+pub struct PointsView(Arc<Shown>);
+
+impl PointsView {
+    /// The oldest point; None also if the points changed under each of several looks.
+    pub fn oldest(&self) -> Option<OldestPoint> {
+        self.0.oldest().flatten()
+    }
 }
 
 /// Points that are held; a point held several times is there once. The three lists run in parallel, so that the points are one slice.
@@ -37,11 +48,20 @@ pub struct ReadPoints {
 struct Registry {
     points: Vec<u64>,
     holders: Vec<u32>,
-    opened: Vec<u64>,
+    opened: Vec<Opened>,
     /// Restarted reads: gets that a busy row made start over too often.
     restarted: u32,
     /// For how many points there is room, in the lists and where they are shown.
     room: usize,
+}
+
+/// How things stood when a point was first taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// In [`clock::monotonic_nanos`].
+    pub ns: u64,
+    /// How many versions had been copied for read points by then, as the opener said.
+    pub copied: u64,
 }
 
 /// The oldest point held, and since when.
@@ -49,8 +69,10 @@ struct Registry {
 pub struct OldestPoint {
     /// The point.
     pub point: ReadPoint,
-    /// When it was first taken, in [`clock::monotonic_nanos`].
-    pub opened_ns: u64,
+    /// Since when it is held.
+    pub opened: Opened,
+    /// How many different points are held.
+    pub points: u64,
 }
 
 /// While it lives nothing is overwritten: any number is held.
@@ -69,20 +91,20 @@ impl ReadPoints {
         Self {
             registry: Mutex::new(Registry::with_capacity(BLOCK)),
             latest_point: CachePadded::new(AtomicU64::new(0)),
-            shown: Shown::new(),
+            shown: Arc::new(Shown::new()),
         }
     }
 
-    /// Take a read point. `with_number_now` takes the append lock, and under it calls its argument with the last number: from then on the point
+    /// Take a read point. `copied`: versions copied for read points so far, for statistics. `with_number_now` takes the append lock, and under it calls its argument with the last number: from then on the point
     /// is held. The caller then waits for the commits that have begun. Should `with_number_now` panic, nothing is held.
-    pub fn open(&self, with_number_now: impl FnOnce(&mut dyn FnMut(u64) -> ReadPoint) -> ReadPoint) -> ReadPoint {
-        let now = clock::monotonic_nanos();
+    pub fn open(&self, copied: u64, with_number_now: impl FnOnce(&mut dyn FnMut(u64) -> ReadPoint) -> ReadPoint) -> ReadPoint {
+        let now = Opened { ns: clock::monotonic_nanos(), copied };
         let mut r = self.lock_with_room();
         // All but the new point is written before the append lock is taken, which every writer needs.
-        self.shown.prepare(&r.points, r.restarted > 0);
+        self.shown.prepare(&r.points, r.opened.first(), r.restarted > 0);
         with_number_now(&mut |n| {
             if r.add(n, now) {
-                self.shown.push(n);
+                self.shown.push(n, now);
                 self.shown.turn();
                 self.store_latest(&r);
             }
@@ -141,15 +163,21 @@ impl ReadPoints {
         self.registry.lock().holders.iter().map(|n| *n as usize).sum()
     }
 
-    /// The oldest point held.
+    /// The oldest point held. Without the lock, unless points come and go too fast for that.
     pub fn oldest(&self) -> Option<OldestPoint> {
-        let r = self.registry.lock();
-        Some(OldestPoint { point: ReadPoint(*r.points.first()?), opened_ns: *r.opened.first()? })
+        self.shown.oldest().unwrap_or_else(|| {
+            let r = self.registry.lock();
+            Some(OldestPoint { point: ReadPoint(*r.points.first()?), opened: *r.opened.first()?, points: r.points.len() as u64 })
+        })
+    }
+    /// The points, for a thread that does not own the registry.
+    pub fn view(&self) -> PointsView {
+        PointsView(Arc::clone(&self.shown))
     }
 
     /// Shows the registry as it is now.
     fn show(&self, r: &Registry) {
-        self.shown.prepare(&r.points, r.restarted > 0);
+        self.shown.prepare(&r.points, r.opened.first(), r.restarted > 0);
         self.shown.turn();
         self.store_latest(r);
     }
@@ -214,7 +242,7 @@ impl Registry {
     }
 
     /// True if the point was not held before.
-    fn add(&mut self, n: u64, now_ns: u64) -> bool {
+    fn add(&mut self, n: u64, now: Opened) -> bool {
         if let (Some(last), Some(holders)) = (self.points.last(), self.holders.last_mut()) {
             debug_assert!(*last <= n, "numbers grow: {last} was taken before {n}");
             if *last == n {
@@ -224,7 +252,7 @@ impl Registry {
         }
         self.points.push(n);
         self.holders.push(1);
-        self.opened.push(now_ns);
+        self.opened.push(now);
         true
     }
 

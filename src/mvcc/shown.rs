@@ -8,9 +8,13 @@
 //!
 //! A page is a list of blocks, as many as the registry ever had points for; none is freed before the registry.
 
+use super::points::{OldestPoint, Opened};
+use crate::ids::ReadPoint;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use smallvec::SmallVec;
 use std::sync::OnceLock;
+// A figure for statistics: no rule rests on it, so loom need not explore it.
+use std::sync::atomic::AtomicU64 as Figure;
 
 /// Points of a block; inline for as many as are usually open.
 pub(super) const BLOCK: usize = if cfg!(loom) { 4 } else { 64 };
@@ -26,6 +30,8 @@ pub(super) struct Shown {
 struct Page {
     len: AtomicUsize,
     restarted: AtomicBool,
+    /// Of the first point: when it was opened, and what had been copied by then.
+    oldest: [Figure; 2],
     first: Block,
 }
 
@@ -42,7 +48,12 @@ impl Block {
 
 impl Page {
     fn new() -> Self {
-        Self { len: AtomicUsize::new(0), restarted: AtomicBool::new(false), first: Block::new() }
+        Self { len: AtomicUsize::new(0), restarted: AtomicBool::new(false), oldest: [Figure::new(0), Figure::new(0)], first: Block::new() }
+    }
+    fn note_oldest(&self, o: Opened) {
+        // Release: as all stores of a page, see `Shown::prepare`.
+        self.oldest[0].store(o.ns, Ordering::Release);
+        self.oldest[1].store(o.copied, Ordering::Release);
     }
     fn places(&self) -> impl Iterator<Item = &AtomicU64> {
         std::iter::successors(Some(&self.first), |b| b.next.get().map(|b| &**b)).flat_map(|b| &b.points)
@@ -67,8 +78,11 @@ impl Shown {
     /// Fills the page that does not count. Registry lock held, and room reserved for one point more than `points`.
     // All stores Release, paired with the loads of `look`: who sees one of them in a page that he took for the one that counts also sees the
     // version by which it had ceased to be that.
-    pub(super) fn prepare(&self, points: &[u64], restarted: bool) {
+    pub(super) fn prepare(&self, points: &[u64], oldest: Option<&Opened>, restarted: bool) {
         let page = self.other();
+        if let Some(oldest) = oldest {
+            page.note_oldest(*oldest);
+        }
         for (place, point) in page.places().zip(points) {
             place.store(*point, Ordering::Release);
         }
@@ -77,13 +91,16 @@ impl Shown {
     }
 
     /// One point more at the end of the prepared page.
-    pub(super) fn push(&self, point: u64) {
+    pub(super) fn push(&self, point: u64, opened: Opened) {
         let page = self.other();
         // Relaxed: written under the registry lock only.
         let len = page.len.load(Ordering::Relaxed);
         let place = page.places().nth(len);
         debug_assert!(place.is_some(), "no room was reserved for point {len}");
         if let Some(place) = place {
+            if len == 0 {
+                page.note_oldest(opened);
+            }
             place.store(point, Ordering::Release);
             page.len.store(len + 1, Ordering::Release);
         }
@@ -113,6 +130,25 @@ impl Shown {
             // Relaxed: the loads above come before it, and bring what it must see.
             if self.version.load(Ordering::Relaxed) == version || flaw::believes_first_look() {
                 return Some(f(&points, restarted));
+            }
+        }
+        None
+    }
+
+    /// The oldest point. The outer None: as in `look`.
+    pub(super) fn oldest(&self) -> Option<Option<OldestPoint>> {
+        for _ in 0..LOOKS {
+            // The loads of `look`, and ordered as there.
+            let version = self.version.load(Ordering::Acquire);
+            let page = self.page(version);
+            let (len, point) = (page.len.load(Ordering::Acquire), page.first.points[0].load(Ordering::Acquire));
+            let [ns, copied] = [0, 1].map(|i: usize| page.oldest[i].load(Ordering::Acquire));
+            if self.version.load(Ordering::Relaxed) == version {
+                return Some((len > 0).then_some(OldestPoint {
+                    point: ReadPoint(point),
+                    opened: Opened { ns, copied },
+                    points: len as u64,
+                }));
             }
         }
         None

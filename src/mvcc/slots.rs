@@ -32,8 +32,11 @@ pub struct CommitSlots {
     pub(super) health: Arc<Health>,
 }
 
+/// The slots of a block, shared with who looks at them from outside.
+pub(super) type SharedSlots = std::sync::Arc<[CachePadded<Slot>]>;
+
 struct Block {
-    slots: Box<[CachePadded<Slot>]>,
+    slots: SharedSlots,
     /// Index of its first slot.
     base: usize,
     next: AtomicPtr<Block>,
@@ -157,6 +160,11 @@ impl CommitSlots {
         self.first.slots.as_ptr().cast()
     }
 
+    /// For a thread that looks which slots stay busy.
+    pub fn watched(&self) -> super::Busy {
+        super::Busy::new(std::sync::Arc::clone(&self.first.slots))
+    }
+
     /// How many slots there are now.
     pub fn len(&self) -> usize {
         self.slots().count()
@@ -206,7 +214,7 @@ impl Slot {
     pub(super) fn load_acquire(&self) -> u64 {
         self.word.load(Ordering::Acquire)
     }
-    fn load_relaxed(&self) -> u64 {
+    pub(super) fn load_relaxed(&self) -> u64 {
         self.word.load(Ordering::Relaxed)
     }
 }

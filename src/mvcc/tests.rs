@@ -267,8 +267,8 @@ fn shown(p: &ReadPoints) -> (Vec<u64>, bool) {
 #[test]
 fn points_are_seen_whoever_holds_the_registry() {
     let p = ReadPoints::new();
-    let a = p.open(|announce| announce(1));
-    let b = p.open(|announce| {
+    let a = p.open(0, |announce| announce(1));
+    let b = p.open(0, |announce| {
         assert_eq!(shown(&p), (vec![1], false), "before its number is told");
         let b = announce(2);
         assert_eq!(shown(&p), (vec![1, 2], false));
@@ -282,7 +282,7 @@ fn points_are_seen_whoever_holds_the_registry() {
             s.spawn(|| {
                 let mut held = std::collections::VecDeque::new();
                 for _ in 0..20_000 {
-                    held.push_back(p.open(|announce| {
+                    held.push_back(p.open(0, |announce| {
                         let mut next = next.lock().unwrap();
                         *next += 1;
                         announce(*next)
@@ -312,7 +312,7 @@ fn latest_point_follows_the_registry() {
     let p = ReadPoints::new();
     assert_eq!((p.latest(), p.count(), p.oldest()), (0, 0, None));
     let take = |n| {
-        p.open(|announce| {
+        p.open(0, |announce| {
             let before = (p.latest(), shown(&p));
             let point = announce(n);
             assert_eq!(p.latest(), n, "announced when the number is told, not later");
@@ -328,7 +328,7 @@ fn latest_point_follows_the_registry() {
     assert_eq!((p.latest(), p.drop_bound(|| 20)), (9, 5), "held twice, given back once");
     p.close(c);
     assert_eq!(p.latest(), 5);
-    let since = p.oldest().unwrap().opened_ns;
+    let since = p.oldest().unwrap().opened.ns;
     assert!(since <= crate::clock::monotonic_nanos());
     p.close(b);
     assert_eq!((p.latest(), p.count(), p.drop_bound(|| 20)), (0, 0, 20));
@@ -337,10 +337,10 @@ fn latest_point_follows_the_registry() {
 #[test]
 fn a_restarted_read_holds_every_number() {
     let p = ReadPoints::new();
-    let a = p.open(|announce| announce(5));
+    let a = p.open(0, |announce| announce(5));
     let r = p.register_restarted();
     let s = p.register_restarted();
-    let b = p.open(|announce| announce(6));
+    let b = p.open(0, |announce| announce(6));
     assert_eq!(p.latest(), u64::MAX, "also after an open and a close");
     p.close(b);
     drop(r);
@@ -354,7 +354,7 @@ fn a_restarted_read_holds_every_number() {
 #[test]
 fn many_points_in_any_order_of_closing() {
     let p = ReadPoints::new();
-    let mut held: Vec<_> = (1..=500).map(|n| p.open(|announce| announce(n))).collect();
+    let mut held: Vec<_> = (1..=500).map(|n| p.open(0, |announce| announce(n))).collect();
     let mut seed = 1_usize;
     while !held.is_empty() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -369,9 +369,9 @@ fn many_points_in_any_order_of_closing() {
 #[test]
 fn a_panic_while_the_number_is_taken_holds_nothing() {
     let p = ReadPoints::new();
-    assert!(catch_unwind(AssertUnwindSafe(|| p.open(|_| panic!("expected by the test")))).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| p.open(0, |_| panic!("expected by the test")))).is_err());
     assert_eq!((p.latest(), p.count(), shown(&p)), (0, 0, (vec![], false)));
-    let a = p.open(|announce| announce(3));
+    let a = p.open(0, |announce| announce(3));
     assert_eq!((p.latest(), shown(&p)), (3, (vec![3], false)));
     p.close(a);
     assert_eq!(p.latest(), 0);

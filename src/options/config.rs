@@ -169,6 +169,14 @@ pub const KNOBS: &[Knob] = &[
         64 * TIB,
         "bytes of remembered nonces, about 170 each; calls with a new one wait when full, and nothing young is forgotten"
     ),
+    number!(
+        snapshot_warn_ms,
+        Number,
+        600_000,
+        0,
+        365 * 86_400_000,
+        "milliseconds after which an open snapshot or scanner is named in the log, once, since versions are kept for it; 0 = never"
+    ),
     number!(tick_lead_max_ms, Number, 1_000, 1, 86_400_000, "milliseconds that a row's ticks may run ahead of a clock that moves"),
     number!(
         seal_every_commits,

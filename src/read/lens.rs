@@ -52,7 +52,7 @@ pub struct Lens<'a, 's> {
     /// The family whose rules these are.
     rules_of: Option<FamilyId>,
     /// None: the family was dropped.
-    rules: Option<Rules>,
+    rules: Option<Rules<'a>>,
     /// One version is enough, and the newest one is it unless a marker is about.
     newest_only: bool,
     /// The family of the current row whose markers are known.
@@ -111,7 +111,11 @@ impl<'a, 's> Lens<'a, 's> {
             if first.alone {
                 match first.column.read(bound) {
                     Content::Replay => {}
-                    content => return shown(Found::from(content), rules),
+                    content => {
+                        if let Some(shown) = shown(Found::from(content), rules) {
+                            return shown;
+                        }
+                    }
                 }
             } else {
                 let mut best: Option<Found<'s>> = None;
@@ -126,8 +130,8 @@ impl<'a, 's> Lens<'a, 's> {
                         }
                     }
                 }
-                if !replays {
-                    return shown(best, rules);
+                if let Some(shown) = (!replays).then(|| shown(best, rules)).flatten() {
+                    return shown;
                 }
             }
         }
@@ -199,10 +203,10 @@ impl<'a, 's> Lens<'a, 's> {
     }
 }
 
+/// None: only the replay can tell.
 #[inline]
-fn shown<'s>(found: Option<Found<'s>>, rules: &Rules) -> Shown<'s> {
-    match found {
-        Some(f) if rules.shows_best(f.ts) => Shown::One(Version { seq: f.seq, ts: f.ts, kind: CellType::Put, value: f.value }),
-        _ => Shown::Nothing,
-    }
+fn shown<'s>(found: Option<Found<'s>>, rules: &Rules<'_>) -> Option<Shown<'s>> {
+    let Some(f) = found else { return Some(Shown::Nothing) };
+    let one = Shown::One(Version { seq: f.seq, ts: f.ts, kind: CellType::Put, value: f.value });
+    rules.shows_best(f.ts).map(|shown| if shown { one } else { Shown::Nothing })
 }

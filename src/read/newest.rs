@@ -65,7 +65,12 @@ pub fn newest<'v>(view: &'v View, name: ColumnName<'_>, rules: &Rules) -> Lookup
     if view.sealed.is_empty() && row.is_none_or(|r| !r.header().has_markers()) {
         match column.map_or(Content::Empty, |c| c.read(u64::MAX)) {
             Content::Replay => {}
-            content => return Lookup { row, column, newest: Found::from(content).filter(|f| rules.shows_best(f.ts)) },
+            content => {
+                let newest = Found::from(content);
+                if newest.is_none_or(|f| f.ts >= rules.shown_from) {
+                    return Lookup { row, column, newest };
+                }
+            }
         }
     }
     Lookup { row, column, newest: at(view, name, rules, u64::MAX) }
@@ -73,7 +78,11 @@ pub fn newest<'v>(view: &'v View, name: ColumnName<'_>, rules: &Rules) -> Lookup
 
 /// What a column holds at `cut`: among the commits with a number of at most `cut`.
 pub fn at<'v>(view: &'v View, name: ColumnName<'_>, rules: &Rules, cut: u64) -> Option<Found<'v>> {
-    best(view, name, rules, cut).filter(|f| rules.shows_best(f.ts))
+    let found = best(view, name, rules, cut)?;
+    match rules.shows_best(found.ts) {
+        Some(shown) => shown.then_some(found),
+        None => live(view, name, rules, &ALWAYS, cut, Vec::new()).into_iter().next(),
+    }
 }
 
 fn best<'v>(view: &'v View, name: ColumnName<'_>, rules: &Rules, cut: u64) -> Option<Found<'v>> {

@@ -17,7 +17,7 @@ pub struct OpenPoint {
 
 /// Registers a read point, waits for the commits that had begun, and for the sync of FSYNC commits at or below it. A failure registers nothing.
 pub fn open(state: &State, timeout: &mut Timeout) -> Result<OpenPoint> {
-    let point = state.points.open(|announce| {
+    let point = state.points.open(state.copied.sum(), |announce| {
         hooks::reach(Point::PointOpening, state.hook_context);
         state.with_number_now(announce)
     });

@@ -22,6 +22,8 @@ pub struct WriteTerms {
     pub flags: u32,
     /// Of puts and deletes that name none; 0 = the commit's tick.
     pub timestamp: u64,
+    /// It has tried again once because of memory that another call gave back.
+    tried_pieces: bool,
 }
 
 impl WriteTerms {
@@ -45,7 +47,7 @@ impl Inner {
             check_options(kind, o, durability)?;
         }
         let timeout = Timeout::from_micros(o.timeout_us.unwrap_or(self.write_timeout_us));
-        Ok((call, WriteTerms { durability, timeout, flags: o.flags, timestamp: o.timestamp }))
+        Ok((call, WriteTerms { durability, timeout, flags: o.flags, timestamp: o.timestamp, tried_pieces: false }))
     }
     /// A row key of a length we take, inside the region's range.
     #[inline]
@@ -83,7 +85,8 @@ impl Inner {
     }
     /// Waits for what a refused commit needs. Ok: try again.
     #[cold]
-    pub fn wait_for_refused(&self, refusal: Refusal, timeout: &mut Timeout, thread: usize) -> Result<()> {
+    pub fn wait_for_refused(&self, refusal: Refusal, terms: &mut WriteTerms, thread: usize) -> Result<()> {
+        let timeout = &mut terms.timeout;
         let refusal = match refusal {
             Refusal::Fatal(e) => return Err(e),
             Refusal::Tick(tick) => return self.wait_for_next_tick(tick, timeout),
@@ -93,7 +96,7 @@ impl Inner {
         self.lifecycle.calls.stall_begins(thread);
         let result = match refusal {
             Refusal::Fatal(_) | Refusal::Tick(_) => Ok(()),
-            Refusal::Memory(bytes) => self.wait_for_memory(bytes, timeout),
+            Refusal::Memory(bytes) => self.wait_for_memory(bytes, timeout, &mut terms.tried_pieces),
             Refusal::Nonces(bytes) => self.wait_for_nonces(bytes, timeout),
             Refusal::LogSpace(needed) => match &self.state.log {
                 Some(log) => log.wait_for_log_space(needed, timeout, &|| self.lifecycle.is_closing(), FREES_LOG),
@@ -115,10 +118,21 @@ impl Inner {
             }
         })
     }
-    fn wait_for_memory(&self, bytes: usize, timeout: &mut Timeout) -> Result<()> {
+    /// Pieces of the active segment that refused calls gave back serve as well as new memory. Where nothing else can come they are tried once, since the call's own
+    /// are among them; a call that waits tries again each time others have given some back.
+    fn wait_for_memory(&self, bytes: usize, timeout: &mut Timeout, tried_pieces: &mut bool) -> Result<()> {
+        let pieces = || {
+            let slot = self.state.slots.claim(super::thread::index());
+            self.state.view.load(&slot).active.given_back(bytes)
+        };
+        let before = pieces();
         let (may_come, mut at_once) = (self.memory_may_come(bytes), Timeout::no_wait());
+        if !may_come && before.is_some() && !std::mem::replace(tried_pieces, true) {
+            return Ok(());
+        }
         let timeout = if may_come { timeout } else { &mut at_once };
-        if wait_for_memory(&self.state.pool, &self.state.budget, bytes, timeout, &|| self.lifecycle.is_closing()) {
+        let came_back = || pieces().is_some_and(|now| Some(now) != before);
+        if wait_for_memory(&self.state.pool, &self.state.budget, bytes, timeout, &|| self.lifecycle.is_closing(), &came_back) {
             return Ok(());
         }
         if self.lifecycle.is_closing() {
@@ -132,7 +146,24 @@ impl Inner {
             format!("the chunk pool is full: {} chunks of {} bytes in use, at most {}", pool.in_use, pool.chunk_size, pool.max_chunks)
         };
         let why = if may_come { format!("for {} µs", timeout.micros()) } else { "and nothing that could free some is running".into() };
-        fail!(Busy, "{what}, {why}; nothing was changed. {} snapshots, scanners and pinned values are open", self.open_children())
+        fail!(Busy, "{what}, {why}; nothing was changed. {}", self.what_holds_memory())
+    }
+    /// For the message: what a user can do something about.
+    fn what_holds_memory(&self) -> String {
+        let old = {
+            let slot = self.state.slots.claim(super::thread::index());
+            self.state.view.load(&slot).old_cells()
+        };
+        let children = self.open_children();
+        let mut text = format!(
+            "{} bytes of it are {} older versions, replaced values and delete markers; {children} snapshots, scanners and pinned values are open",
+            old.bytes, old.cells
+        );
+        if let Some(oldest) = self.state.points.oldest() {
+            let age = monotonic_nanos().saturating_sub(oldest.opened.ns) / 1_000_000_000;
+            text += &format!(", the oldest read point is {} and {age} s old", oldest.point.0);
+        }
+        text
     }
     /// False: waiting would be in vain. What this region holds goes with a flush, which this version does not have; what other regions hold of the pool goes when
     /// they are closed, and what the system refuses may be had later.

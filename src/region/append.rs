@@ -52,7 +52,7 @@ impl Inner {
             let found = loop {
                 match self.try_append(name, suffix, &mut value, &mut terms, info, thread, scratch) {
                     Ok(found) => break found,
-                    Err(refusal) => self.wait_for_refused(refusal, &mut terms.timeout, thread)?,
+                    Err(refusal) => self.wait_for_refused(refusal, &mut terms, thread)?,
                 }
             };
             call.counts(1);
@@ -100,7 +100,7 @@ impl Inner {
         value.extend_from_slice(suffix);
         let write = Write::Put { value, stamp: Stamp::Above(lookup.newest.map_or(0, |f| f.ts)) };
         let mut rows = [RowChange { hash, row, cells: 0..1, found: lookup.row }];
-        let mut cells = [CellChange::new(family, qualifier, write, settings.max_versions, lookup.column)];
+        let mut cells = [CellChange::new(family, qualifier, write, settings.keep, lookup.column)];
         let committed = commit(state, &mut scratch.record, &mut locks, &slot, view, &mut rows, &mut cells, terms.commit(thread))?;
         let timestamp = write.timestamp(committed.tick);
         drop(slot);

@@ -265,7 +265,7 @@ impl Inner {
             match self.try_run(ops, atomic, rules, terms, from..from + count, batch, locks, record, thread, info, tally, results) {
                 Ok(()) => from += count,
                 Err(refusal) => {
-                    if let Err(e) = self.wait_for_refused(refusal, &mut terms.timeout, thread) {
+                    if let Err(e) = self.wait_for_refused(refusal, terms, thread) {
                         fail_groups(batch.groups.get_mut(from..from + count).unwrap_or_default(), e, tally, results);
                         from += count;
                     }
@@ -313,10 +313,11 @@ impl Inner {
                 (locks, count)
             })
         };
-        locked.map_err(|(why, scratch)| {
-            batch.locks = scratch;
-            let row = groups.first().map(|g| ops.get(g.ops.start).row).unwrap_or_default();
-            self.lock_error(why, row, &terms.timeout)
+        locked.map_err(|e| {
+            batch.locks = e.scratch;
+            let group = e.row.and_then(|hash| groups.iter().find(|g| g.hash == hash)).or(groups.first());
+            let row = group.map(|g| ops.get(g.ops.start).row).unwrap_or_default();
+            self.lock_error(e.why, row, &terms.timeout)
         })
     }
 

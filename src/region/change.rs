@@ -7,7 +7,7 @@
 use crate::cell::CellType;
 use crate::commit::mutation::{CellChange, Stamp, Write, is_of_family};
 use crate::ids::{FamilyId, Tick};
-use crate::memstore::{ColumnRef, VersionValue};
+use crate::memstore::{ColumnRef, Keep, VersionValue};
 use crate::merge::visibility::Version;
 use std::collections::HashMap;
 
@@ -85,9 +85,9 @@ impl<'e, 'a, 'v> RowCells<'e, 'a, 'v> {
     }
     /// One more cell.
     #[inline]
-    pub fn push(&mut self, family: FamilyId, qualifier: &'a [u8], write: Write<'a>, max_versions: u32, found: Option<ColumnRef<'v>>) {
+    pub fn push(&mut self, family: FamilyId, qualifier: &'a [u8], write: Write<'a>, keep: Keep, found: Option<ColumnRef<'v>>) {
         let place = self.cells.len() as u32;
-        self.cells.push(CellChange::new(family, qualifier, write, max_versions, found));
+        self.cells.push(CellChange::new(family, qualifier, write, keep, found));
         if is_family_marker(write) {
             self.family_markers.push(place);
         } else if !self.index.is_empty() {
@@ -95,12 +95,12 @@ impl<'e, 'a, 'v> RowCells<'e, 'a, 'v> {
         }
     }
     /// A value with a timestamp that the caller, or the tick, gave: in the place of an older one with the same timestamp.
-    pub fn put(&mut self, places: &[u32], tick: Tick, family: FamilyId, qualifier: &'a [u8], write: Write<'a>, max_versions: u32) {
+    pub fn put(&mut self, places: &[u32], tick: Tick, family: FamilyId, qualifier: &'a [u8], write: Write<'a>, keep: Keep) {
         let timestamp = write.timestamp(tick);
         let same = |w: Write<'_>| w.is_value() && w.timestamp(tick) == timestamp;
         match places.iter().copied().find(|&i| same(self.write_at(i))) {
             Some(place) => self.replace(place, write, None),
-            None => self.push(family, qualifier, write, max_versions, None),
+            None => self.push(family, qualifier, write, keep, None),
         }
     }
     /// A column's marker: takes the call's own values in its scope out.
@@ -111,10 +111,10 @@ impl<'e, 'a, 'v> RowCells<'e, 'a, 'v> {
         family: FamilyId,
         qualifier: &'a [u8],
         marker: (CellType, Stamp),
-        max_versions: u32,
+        keep: Keep,
     ) {
         places.iter().for_each(|&i| self.take_out(i, tick, marker));
-        self.push_marker(places, tick, family, qualifier, marker, max_versions);
+        self.push_marker(places, tick, family, qualifier, marker, keep);
     }
     /// A family's marker: takes the call's own values in its scope out. `tick` is only asked for if there are any, or older markers.
     pub fn mark_family<E>(
@@ -122,7 +122,7 @@ impl<'e, 'a, 'v> RowCells<'e, 'a, 'v> {
         tick: impl FnOnce() -> Result<Tick, E>,
         family: FamilyId,
         marker: (CellType, Stamp),
-        max_versions: u32,
+        keep: Keep,
     ) -> Result<(), E> {
         let here = self.cells.iter().enumerate().skip(self.start);
         let values: Places = here.filter(|(_, c)| c.family == family && c.write.is_value()).map(|(i, _)| i as u32).collect();
@@ -130,7 +130,7 @@ impl<'e, 'a, 'v> RowCells<'e, 'a, 'v> {
         let of_family: Places = markers.into_iter().filter(|&i| self.cells.get(i as usize).is_some_and(|c| c.family == family)).collect();
         let tick = if values.is_empty() && of_family.is_empty() { Tick(0) } else { tick()? };
         values.iter().for_each(|&i| self.take_out(i, tick, marker));
-        self.push_marker(&of_family, tick, family, b"", marker, max_versions);
+        self.push_marker(&of_family, tick, family, b"", marker, keep);
         Ok(())
     }
     /// `tick` matters only if there are `places`: an explicit time may be the tick's, and a marker is written once.
@@ -141,11 +141,11 @@ impl<'e, 'a, 'v> RowCells<'e, 'a, 'v> {
         family: FamilyId,
         qualifier: &'a [u8],
         (kind, stamp): (CellType, Stamp),
-        max_versions: u32,
+        keep: Keep,
     ) {
         let same = |w: Write<'_>| matches!(w, Write::Marker { kind: k, stamp: s } if k == kind && s.at(tick) == stamp.at(tick));
         if !places.iter().any(|&i| same(self.write_at(i))) {
-            self.push(family, qualifier, Write::Marker { kind, stamp }, max_versions, None);
+            self.push(family, qualifier, Write::Marker { kind, stamp }, keep, None);
         }
     }
     fn take_out(&mut self, place: u32, tick: Tick, (kind, stamp): (CellType, Stamp)) {

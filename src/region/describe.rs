@@ -15,19 +15,25 @@ impl Inner {
         let _call = self.lifecycle.enter(CallKind::Other, thread::index())?;
         let state = &self.state;
         let calls = self.lifecycle.calls.totals();
-        let (memstore_bytes, sealed_bytes) = {
+        let (memstore_bytes, sealed_bytes, old) = {
             let slot = state.slots.claim(thread::index());
             let view = state.view.load(&slot);
-            (view.segments().map(|s| s.allocated_bytes()).sum(), view.sealed.iter().map(|s| s.allocated_bytes()).sum())
+            let sealed: u64 = view.sealed.iter().map(|s| s.allocated_bytes()).sum();
+            (view.active.allocated_bytes() + sealed, sealed, view.old_cells())
         };
+        let now = monotonic_nanos();
+        let ages = self.busy.ages(now);
         let log = state.log.as_ref().map(crate::wal::Log::stats).unwrap_or_default();
         let oldest = state.points.oldest();
+        // What an open point needs was copied since it was opened; what came before was not its concern.
+        let copied = oldest.as_ref().map_or(0, |o| state.copied.sum().saturating_sub(o.opened.copied));
+        let held = copied.min(old.copies);
         let clock = state.sequencer.stats();
         let nonces = state.nonces.stats();
         // Relaxed: each figure for itself.
         let get = |a: &crate::sync::AtomicU64| a.load(Ordering::Relaxed);
         Ok(RegionStats {
-            seq: state.number_now(),
+            seq: state.last_number(),
             durable_seq: state.durable(),
             memstore_bytes,
             memstore_heap_bytes: state.budget.used(),
@@ -47,7 +53,7 @@ impl Inner {
             open_scanners: get(&self.open_scanners),
             open_snapshots: get(&self.open_snapshots),
             oldest_snapshot_seq: oldest.as_ref().map_or(0, |o| o.point.0),
-            oldest_snapshot_age_us: oldest.map_or(0, |o| monotonic_nanos().saturating_sub(o.opened_ns) / 1_000),
+            oldest_snapshot_age_us: oldest.as_ref().map_or(0, |o| now.saturating_sub(o.opened.ns) / 1_000),
             pinned_values: get(&self.pinned_values),
             pinned_bytes: get(&self.pinned_bytes),
             memstore_limit: state.budget.limit(),
@@ -64,6 +70,16 @@ impl Inner {
             nonce_hits: nonces.hits,
             nonce_expired: nonces.expired,
             nonce_refused: nonces.refused,
+            read_points: oldest.map_or(0, |o| o.points),
+            old_versions: old.cells,
+            old_version_bytes: old.bytes,
+            counter_copies: old.copies,
+            counter_copy_bytes: old.copy_bytes,
+            held_copies: held,
+            held_copy_bytes: held * old.copy_bytes.checked_div(old.copies).unwrap_or(0),
+            row_lock_waiting: state.locks.waiting(),
+            oldest_commit_us: ages.commit / 1_000,
+            oldest_call_us: ages.call / 1_000,
         })
     }
 

@@ -449,6 +449,16 @@ pub struct RegionStats {
     pub nonce_hits: u64,
     pub nonce_expired: u64,
     pub nonce_refused: u64,
+    pub read_points: u64,
+    pub old_versions: u64,
+    pub old_version_bytes: u64,
+    pub counter_copies: u64,
+    pub counter_copy_bytes: u64,
+    pub held_copies: u64,
+    pub held_copy_bytes: u64,
+    pub row_lock_waiting: u64,
+    pub oldest_commit_us: u64,
+    pub oldest_call_us: u64,
 }
 
 /// Takes the answers of [`super::Region::counter_get_many`]: index of the key, and its counter with timestamp.

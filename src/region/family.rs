@@ -1,9 +1,11 @@
 //! Column families of an open region: the manifest is durable before an id is usable, and an id is refused before its family goes.
 
 use super::{Inner, Leveled, thread};
-use crate::error::Result;
+use crate::clock::{Clock, ClockUnit};
+use crate::error::{ErrorKind, Result};
 use crate::fail;
-use crate::ids::FamilyId;
+use crate::ids::{FamilyId, Tick};
+use crate::memstore::Keep;
 use crate::options::FamilySpec;
 use crate::stats::CallKind;
 use crate::store::family::{Families, FamilyInfo};
@@ -27,9 +29,50 @@ impl Inner {
         Ok(self.families().after(after).map(|f| (f.id, Arc::clone(f))))
     }
     /// See `Region::family_set`.
+    ///
+    /// Settings end with a commit's number, the last one that was judged by them. Increments overwrite by what their view says, so around the change they keep what
+    /// either needs: what more versions ask for before the number is read, what fewer no longer ask for until no reader of the old settings can begin.
     pub fn family_set(&self, spec: &FamilySpec) -> Result<FamilyId> {
         let _call = self.lifecycle.enter(CallKind::Other, thread::index())?;
-        self.change_families(|manifest| set_family(&mut manifest.families, spec))
+        let (mut manifest, _level) = self.changeable_manifest()?;
+        let id = manifest.families.find(&spec.name).map(|f| f.id);
+        let old = id.and_then(|id| manifest.families.get(id)).cloned();
+        let versions = if spec.max_versions == 0 { None } else { Some(spec.max_versions) };
+        if let (Some(old), Some(more)) = (&old, versions.filter(|v| old.as_ref().is_some_and(|old| *v > old.max_versions))) {
+            // Checked before anything is published.
+            set_family(&mut manifest.families.clone(), spec, self.now())?;
+            let mut families = manifest.families.clone();
+            families.keep(old.id, Keep::of(more));
+            // Poisoned: nothing was changed; that a little more is kept in memory hurts nobody.
+            self.publish_families(families)?;
+        }
+        // Every commit that was made under another view has its number by now.
+        let mut next = manifest.clone();
+        let now = self.now();
+        let id = set_family(&mut next.families, spec, now)?;
+        if next == *manifest {
+            return Ok(id);
+        }
+        next.last_number = next.last_number.max(now.through);
+        self.store_or_settle(&manifest, &next)?;
+        *manifest = next;
+        let families = manifest.families.clone();
+        // The change is durable. A region that is poisoned meanwhile shows it, too; only the old view goes later.
+        let lowered = old.filter(|old| families.get(id).is_some_and(|f| f.max_versions < old.max_versions));
+        let Some(old) = lowered else {
+            self.show_families(families);
+            return Ok(id);
+        };
+        let mut keeping = families.clone();
+        keeping.keep(id, old.keep);
+        self.show_families(keeping);
+        // A scan that began under the old settings holds a read point of at most this number, and goes on by them.
+        let mut families = families;
+        if let Some(new) = manifest.families.get(id) {
+            families.keep(id, Keep::of_since(new.max_versions, self.state.number_now()));
+        }
+        self.show_families(families);
+        Ok(id)
     }
     /// See `Region::family_drop`.
     pub fn family_drop(&self, id: FamilyId) -> Result<()> {
@@ -38,15 +81,34 @@ impl Inner {
         let (mut manifest, _level) = self.changeable_manifest()?;
         let mut next = manifest.clone();
         next.families.remove(id)?;
-        self.publish_families(next.families.clone())?;
-        if let Err(e) = next.store(&*self.env, &self.path) {
-            // The new file may be in place nevertheless. Only once the old one surely is again may the id be used; if that fails too, it stays refused.
-            manifest.store(&*self.env, &self.path)?;
-            self.publish_families(manifest.families.clone())?;
-            return Err(e);
+        let gone = self.publish_families(next.families.clone()).and_then(|()| self.store_or_settle(&manifest, &next));
+        match gone {
+            Ok(()) => *manifest = next,
+            // Whether it is gone only the next open can tell: it stays refused.
+            Err(e) if e.kind() == ErrorKind::OutcomeUnknown => return Err(e),
+            Err(e) => {
+                self.show_families(manifest.families.clone());
+                return Err(e);
+            }
         }
-        *manifest = next;
         Ok(())
+    }
+
+    /// Replaces the manifest. The new one may be in place in spite of an error: only once the old one surely is again, nothing was changed.
+    fn store_or_settle(&self, old: &Manifest, next: &Manifest) -> Result<()> {
+        let Err(e) = next.store(&*self.env, &self.path) else { return Ok(()) };
+        match old.store(&*self.env, &self.path) {
+            Ok(()) => Err(e),
+            Err(again) => fail!(
+                OutcomeUnknown,
+                "the manifest could be replaced neither by the new one ({e}) nor by the old one ({again}): which of them holds, the next open of the region will tell"
+            ),
+        }
+    }
+    /// Where settings that are changed now end.
+    fn now(&self) -> Change {
+        let clock = self.state.sequencer.clock();
+        Change { through: self.state.number_now(), unit: clock.unit(), now: clock.now() }
     }
 
     /// The manifest of a region that takes changes, locked over reading, changing, storing and publishing.
@@ -58,17 +120,11 @@ impl Inner {
         Ok(self.lock_manifest())
     }
 
-    fn change_families<R>(&self, change: impl FnOnce(&mut Manifest) -> Result<R>) -> Result<R> {
-        let (mut manifest, _level) = self.changeable_manifest()?;
-        let mut next = manifest.clone();
-        let answer = change(&mut next)?;
-        if next != *manifest {
-            next.store(&*self.env, &self.path)?;
-            let families = next.families.clone();
-            *manifest = next;
-            self.publish_families(families)?;
+    /// Publishes a view with other families, whatever comes: on an error (the region is poisoned) it is published all the same.
+    fn show_families(&self, families: Families) {
+        if let Err(e) = self.publish_families(families) {
+            log::warn!(target: "region", "{}: memory of an old view is kept until the region is closed: {e}", self.path.display());
         }
-        Ok(answer)
     }
 
     /// Publishes a view with other families and waits until nobody can hold the old one.
@@ -84,8 +140,17 @@ impl Inner {
     }
 }
 
+/// Where and when settings end that are changed.
+#[derive(Clone, Copy)]
+pub struct Change {
+    /// The last number given.
+    pub through: u64,
+    pub unit: ClockUnit,
+    pub now: Tick,
+}
+
 /// Creates the family, or changes what the settings name; the rest stays.
-pub fn set_family(families: &mut Families, spec: &FamilySpec) -> Result<FamilyId> {
+pub fn set_family(families: &mut Families, spec: &FamilySpec, change: Change) -> Result<FamilyId> {
     let stored = families.find(&spec.name).map(|f| (**f).clone());
     let mut family = match &stored {
         Some(stored) => stored.clone(),
@@ -104,6 +169,9 @@ pub fn set_family(families: &mut Families, spec: &FamilySpec) -> Result<FamilyId
     given(spec.flags, &mut family.flags);
     if spec.ttl_ms != 0 {
         family.ttl_ms = spec.ttl_ms;
+    }
+    if let Some(stored) = stored.as_ref().filter(|s| !s.judges_as(&family)) {
+        stored.succeeded_by(&mut family, change.through, change.unit, change.now)?;
     }
     match stored {
         Some(_) => families.alter(family.clone()).map(|()| family.id),

@@ -15,7 +15,7 @@ use crate::commit::{Refusal, draw_tick};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::ids::{FamilyId, RowHash, Tick};
-use crate::memstore::{ColumnRef, RowRef, VersionValue};
+use crate::memstore::{ColumnRef, Keep, RowRef, VersionValue};
 use crate::merge::visibility;
 use crate::read::newest::{self, ColumnName, Found};
 use crate::rowlock::RowLocks;
@@ -164,7 +164,7 @@ impl<'a: 'v, 'v> Eval<'_, 'a, 'v> {
         let family = FamilyId(m.family);
         let Some(settings) = self.view.family(family) else { return Err(no_family(family).into()) };
         self.inner.check_qualifier(m.qual)?;
-        let max_versions = settings.max_versions;
+        let keep = settings.keep;
         let name = ColumnName { hash, row, family, qualifier: m.qual };
         match m.op {
             Op::Put => {
@@ -172,10 +172,10 @@ impl<'a: 'v, 'v> Eval<'_, 'a, 'v> {
                 let write = Write::Put { value: m.value, stamp };
                 let places = self.row.of_column(family, m.qual);
                 if places.is_empty() {
-                    self.row.push(family, m.qual, write, max_versions, None);
+                    self.row.push(family, m.qual, write, keep, None);
                 } else {
                     let tick = self.tick()?;
-                    self.row.put(&places, tick, family, m.qual, write, max_versions);
+                    self.row.put(&places, tick, family, m.qual, write, keep);
                 }
                 Ok((true, 0))
             }
@@ -191,7 +191,7 @@ impl<'a: 'v, 'v> Eval<'_, 'a, 'v> {
                 };
                 let places = self.row.of_column(family, m.qual);
                 let tick = if places.is_empty() { Tick(0) } else { self.tick()? };
-                self.row.mark_column(&places, tick, family, m.qual, (kind, stamp), max_versions);
+                self.row.mark_column(&places, tick, family, m.qual, (kind, stamp), keep);
                 Ok((true, 0))
             }
             Op::DeleteFamily => self.delete_family(CellType::DeleteFamily, stamp, settings).map(|()| (true, 0)),
@@ -201,7 +201,7 @@ impl<'a: 'v, 'v> Eval<'_, 'a, 'v> {
                 let current = held.value.map(|value| counter_of(&Found { seq: 0, ts: 0, value }, row, m.qual)).transpose();
                 let sum = self.rules.apply(current?, m.delta)?;
                 if let Some(value) = sum.store {
-                    self.write_over(&held, m, max_versions, |above| Write::Counter { value, above })?;
+                    self.write_over(&held, m, keep, |above| Write::Counter { value, above })?;
                 }
                 Ok((sum.applied, sum.answer))
             }
@@ -216,7 +216,7 @@ impl<'a: 'v, 'v> Eval<'_, 'a, 'v> {
                 }
                 tail.copy_from_slice(m.value);
                 let joined: &'a [u8] = joined;
-                self.write_over(&held, m, max_versions, |above| Write::Put { value: joined, stamp: Stamp::Above(above) })?;
+                self.write_over(&held, m, keep, |above| Write::Put { value: joined, stamp: Stamp::Above(above) })?;
                 Ok((true, joined.len() as i64))
             }
             Op::Check { how, as_counter } => {
@@ -271,7 +271,7 @@ impl<'a: 'v, 'v> Eval<'_, 'a, 'v> {
             *early = Some(tick);
             Ok(tick)
         };
-        self.row.mark_family(tick, settings.id, (kind, stamp), settings.max_versions).map_err(Stop::Refused)
+        self.row.mark_family(tick, settings.id, (kind, stamp), settings.keep).map_err(Stop::Refused)
     }
 
     /// What the column shows, with what the call did to it before.
@@ -296,7 +296,7 @@ impl<'a: 'v, 'v> Eval<'_, 'a, 'v> {
             [] => lookup.newest,
             _ => newest::live(self.view, name, &rules, &visibility::ALWAYS, u64::MAX, markers).into_iter().next(),
         };
-        let best = self.row.best(&places, tick).filter(|&(_, ts)| rules.shows_best(ts) && stored.is_none_or(|s| s.ts <= ts));
+        let best = self.row.best(&places, tick).filter(|&(_, ts)| rules.shows_new(ts) && stored.is_none_or(|s| s.ts <= ts));
         let Some((place, ts)) = best else { return Ok(held(stored)) };
         let value = match self.row.write_at(place) {
             Write::Counter { value, .. } => VersionValue::Counter(value),
@@ -311,7 +311,7 @@ impl<'a: 'v, 'v> Eval<'_, 'a, 'v> {
         &mut self,
         held: &Held<'v>,
         m: &Mutation<'a>,
-        max_versions: u32,
+        keep: Keep,
         write: impl Fn(u64) -> Write<'a>,
     ) -> std::result::Result<(), Stop> {
         let family = FamilyId(m.family);
@@ -332,7 +332,7 @@ impl<'a: 'v, 'v> Eval<'_, 'a, 'v> {
                 self.row.replace(place, Write::Put { value, stamp: Stamp::Above(above) }, None);
             }
         }
-        self.row.push(family, m.qual, write(held.ts), max_versions, held.column);
+        self.row.push(family, m.qual, write(held.ts), keep, held.column);
         Ok(())
     }
 

@@ -60,7 +60,7 @@ impl Inner {
             let sum = loop {
                 match self.try_increment(hash, row, FamilyId(family), qualifier, delta, &rules, &mut terms, info, thread, scratch) {
                     Ok(sum) => break sum,
-                    Err(refusal) => self.wait_for_refused(refusal, &mut terms.timeout, thread)?,
+                    Err(refusal) => self.wait_for_refused(refusal, &mut terms, thread)?,
                 }
             };
             call.counts(u64::from(sum.applied));
@@ -106,7 +106,7 @@ impl Inner {
         };
         let write = Write::Counter { value: sum.store.unwrap_or(0), above: lookup.newest.map_or(0, |f| f.ts) };
         let mut rows = [RowChange { hash, row, cells: 0..1, found: lookup.row }];
-        let mut cells = [CellChange::new(family, qualifier, write, settings.max_versions, lookup.column)];
+        let mut cells = [CellChange::new(family, qualifier, write, settings.keep, lookup.column)];
         let committed = commit(state, &mut scratch.record, &mut locks, &slot, view, &mut rows, &mut cells, terms.commit(thread))?;
         drop(slot);
         drop(locks);

@@ -1,6 +1,6 @@
 //! The verbs, and the life of a region. Delegates: reading is done in `read`, committing in `commit`.
 //!
-//! - life: `open`, `place`, `recover`, `close`, `lifecycle`, `background` (seal), `family`, `describe`
+//! - life: `open`, `place`, `recover`, `close`, `lifecycle`, `background` (seal), `family`, `describe`, `watch` (what the log is told about)
 //! - writes: `admission` → `increment` | `mutate` | `append` | `batch` (`group`, `change`, `check`, `counter`; `once` where the call has a nonce)
 //! - reads: `reads` (gets, counters), `rows` (whole rows), `pinned`, `snapshot`, `scanner` (`scan_spec`, `ahead`)
 //!
@@ -35,6 +35,7 @@ mod scan_spec;
 mod scanner;
 mod snapshot;
 mod thread;
+mod watch;
 
 pub use face::*;
 pub use scanner::Scanner;
@@ -46,7 +47,7 @@ use crate::env::{DirLock, Env};
 use crate::error::Result;
 use crate::ids::{FamilyId, SequenceNumber};
 use crate::lock_order::{self, Level, LevelGuard};
-use crate::mvcc::Retired;
+use crate::mvcc::{Busy, Retired};
 use crate::options::{Durability, FamilySpec, ReadOptions, RegionOptions, Settings, WriteOptions};
 use crate::stats::CallKind;
 use crate::store::state::State;
@@ -82,6 +83,8 @@ pub(crate) struct Inner {
     pub state: State,
     pub lifecycle: Lifecycle,
     pub nonce_time: NonceTime,
+    /// Which calls have been running for long.
+    pub busy: Arc<Busy>,
     /// Commits since the last seal, counted only if the option asks for seals.
     pub commits_since_seal: AtomicU64,
     pub seals: AtomicU64,

@@ -77,7 +77,7 @@ impl Inner {
             self.check_qualifier(qualifier)?;
             let hash = self.state.hash(row);
             while let Err(refusal) = self.try_write(hash, row, FamilyId(family), qualifier, write, &mut terms, info, thread, scratch) {
-                self.wait_for_refused(refusal, &mut terms.timeout, thread)?;
+                self.wait_for_refused(refusal, &mut terms, thread)?;
             }
             call.counts(1);
             drop(call);
@@ -107,7 +107,7 @@ impl Inner {
         let view = state.view.load(&slot);
         let Some(settings) = view.family(family) else { return Err(Refusal::Fatal(no_family(family))) };
         let mut rows = [RowChange { hash, row, cells: 0..1, found: None }];
-        let mut cells = [CellChange::new(family, qualifier, write, settings.max_versions, None)];
+        let mut cells = [CellChange::new(family, qualifier, write, settings.keep, None)];
         let committed = commit(state, &mut scratch.record, &mut locks, &slot, view, &mut rows, &mut cells, terms.commit(thread))?;
         drop(slot);
         drop(locks);

@@ -4,12 +4,13 @@
 //! half-made one that can't be opened, and never is anything that exists replaced. What the options forbid is refused before anything is made (`place`).
 
 use super::face::{Phase, Progress};
+use super::family::{self, Change};
 use super::lifecycle::Lifecycle;
 use super::once::{self, NonceTime};
 use super::place::{self, io_at, lock_directory, make_directory, no_region};
 use super::recover::{Coming, Replay, Replayed};
-use super::{Inner, family};
-use crate::clock::{RegionClock, SystemClock};
+use super::{Inner, watch};
+use crate::clock::{Clock, RegionClock, SystemClock};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
@@ -22,6 +23,7 @@ use crate::nonce::NonceTable;
 use crate::options::{CLOCK_UNIT_DEFAULT, DURABILITY_DEFAULT, Durability, RegionOptions, Settings, Stored, TickPolicy};
 use crate::rowlock::RowLockTable;
 use crate::sequencer::RowCommitSequencer;
+use crate::stats::SpreadCount;
 use crate::store::manifest::{MANIFEST, Manifest};
 use crate::store::state::State;
 use crate::store::view::View;
@@ -92,6 +94,8 @@ pub fn open_with(
     let active = with_next_generation(segment, &recovered, &manifest);
 
     let health = Arc::new(Health::new());
+    let slots = CommitSlots::new(Arc::clone(&health));
+    let (points, busy) = (ReadPoints::new(), Arc::new(slots.watched()));
     let last = recovered.last.max(manifest.max_number).max(manifest.last_number);
     let hook_context = hook_context(&manifest.region);
     let log = if read_only { None } else { Some(start_log(&env, log_options, last, &recovered, &health)?) };
@@ -99,15 +103,19 @@ pub fn open_with(
         // From here on the log has this life's segment: durable before anybody is let in, together with families and settings that are new. The manifest is replaced
         // whatever it says, which settles what a process that died over it left open.
         manifest.synced = log.number_now().1;
-        create_families(&mut manifest, options)?;
+        let (through, unit) = (log.number_now().0.0, clock.unit());
+        create_families(&mut manifest, options, Change { through, unit, now: clock.now() })?;
         keep_settings(&mut manifest, &settings);
         manifest.store(&*env, path)?;
+        let mut look = watch::look(path, &settings, points.view(), Arc::clone(&busy));
         let (table, time, clock) = (Arc::clone(&nonces), nonce_time, clock.clone());
-        log.wake(move || table.tidy(time.now(&clock)))?;
+        log.wake(move || {
+            look();
+            table.tidy(time.now(&clock));
+        })?;
     }
     let locks = RowLockTable::new(settings.lock_buckets.trailing_zeros());
     locks.raise_floor(Tick(recovered.max_tick.max(manifest.max_tick)));
-    let slots = CommitSlots::new(Arc::clone(&health));
     let view = View { active: Arc::new(active), sealed: Vec::new(), families: Arc::new(manifest.families.clone()) };
     let report = report(&recovered, &replayed, read_only, lock.is_none());
     let (show, commits) = (path.display(), replayed.commits);
@@ -128,7 +136,8 @@ pub fn open_with(
         view: Published::new(&slots, Box::new(view)),
         slots,
         nonces,
-        points: ReadPoints::new(),
+        points,
+        copied: SpreadCount::default(),
         log,
         log_is_short: AtomicBool::new(false),
         read_only_durable: last,
@@ -154,6 +163,7 @@ pub fn open_with(
         state,
         lifecycle: Lifecycle::default(),
         nonce_time,
+        busy,
         commits_since_seal: AtomicU64::new(0),
         seals: AtomicU64::new(0),
         unlogged_bytes: AtomicU64::new(0),
@@ -292,7 +302,7 @@ fn load_or_create(env: &dyn Env, path: &Path, options: &RegionOptions, created: 
     manifest.start_row = options.start_row.clone();
     manifest.end_row = options.end_row.clone();
     keep_settings(&mut manifest, &settings);
-    create_families(&mut manifest, options)?;
+    create_families(&mut manifest, options, Change { through: 0, unit, now: Tick(0) })?;
     manifest.create(env, path)?;
     Ok(manifest)
 }
@@ -318,7 +328,7 @@ fn check_against_stored(path: &Path, options: &RegionOptions, settings: &Setting
 }
 
 /// Creates listed families that are absent and notes changed settings of those that are there.
-fn create_families(manifest: &mut Manifest, options: &RegionOptions) -> Result<()> {
+fn create_families(manifest: &mut Manifest, options: &RegionOptions, change: Change) -> Result<()> {
     for spec in &options.families {
         if manifest.families.find(&spec.name).is_none() && !options.flags.create {
             return fail!(
@@ -327,7 +337,7 @@ fn create_families(manifest: &mut Manifest, options: &RegionOptions) -> Result<(
                 String::from_utf8_lossy(&spec.name)
             );
         }
-        family::set_family(&mut manifest.families, spec)?;
+        family::set_family(&mut manifest.families, spec, change)?;
     }
     Ok(())
 }

@@ -52,7 +52,7 @@ impl<'s> Replay<'s> {
                     self.done.skipped += 1;
                     continue;
                 };
-                if self.cell(&mut header, hash, family.max_versions, seq, &cell).is_err() {
+                if self.cell(&mut header, hash, family.keep_at(seq), seq, &cell).is_err() {
                     return Err(self.too_large());
                 }
                 self.segment.raise_max_ts(cell.family, cell.timestamp);
@@ -82,7 +82,7 @@ impl<'s> Replay<'s> {
         &self,
         row: &mut Option<RowRef<'s>>,
         hash: RowHash,
-        max_versions: u32,
+        keep: Keep,
         seq: u64,
         cell: &RecordCell<'_>,
     ) -> std::result::Result<(), NoMemory> {
@@ -105,8 +105,8 @@ impl<'s> Replay<'s> {
             return Ok(());
         };
         segment.ensure_slots(column, THREAD)?;
-        // No reader and no read point: only what the family's versions ask for is kept.
-        let plan = column.plan_increment(Keep::of(max_versions), 0, u64::MAX, |user| user(&[], false));
+        // No reader and no read point: only what the versions ask for that the family kept at the time.
+        let plan = column.plan_increment(keep, 0, u64::MAX, |user| user(&[], false));
         let spare = if plan == Plan::Push { Some(segment.new_copy(THREAD)?) } else { None };
         column.apply_increment(seq, cell.timestamp, value, plan, spare);
         Ok(())

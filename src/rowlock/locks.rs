@@ -19,6 +19,17 @@ pub enum LockError {
     Closed,
 }
 
+/// A row of several that was not locked.
+#[derive(Debug)]
+pub struct NotLocked {
+    /// Why not.
+    pub why: LockError,
+    /// Which; None: the table was closed before any was asked for.
+    pub row: Option<RowHash>,
+    /// The caller's memory.
+    pub scratch: LockScratch,
+}
+
 /// Memory for the list of held rows, for reuse from call to call: so a batch allocates nothing once its size was seen.
 #[derive(Debug, Default)]
 pub struct LockScratch {
@@ -76,7 +87,7 @@ impl RowLockTable {
         hashes: &mut Vec<RowHash>,
         timeout: &mut Timeout,
         scratch: LockScratch,
-    ) -> Result<RowLocks<'t>, (LockError, LockScratch)> {
+    ) -> Result<RowLocks<'t>, NotLocked> {
         if !self.has(Flaw::CallersOrder) {
             hashes.sort_unstable();
         }
@@ -85,7 +96,7 @@ impl RowLockTable {
         for hash in hashes.iter() {
             match self.acquire(hash.0, timeout) {
                 Ok((held, tick)) => locks.add(held, tick),
-                Err(e) => return Err((e, locks.into_scratch())),
+                Err(why) => return Err(NotLocked { why, row: Some(*hash), scratch: locks.into_scratch() }),
             }
         }
         Ok(locks)
@@ -96,17 +107,12 @@ impl RowLockTable {
     ///
     /// Rows are taken in the caller's order, which cannot deadlock as nothing is waited for with a lock held. A row that comes back (or shares
     /// its hash with one before) is not free, so the run ends there.
-    pub fn lock_prefix<'t>(
-        &'t self,
-        hashes: &[RowHash],
-        timeout: &mut Timeout,
-        scratch: LockScratch,
-    ) -> Result<RowLocks<'t>, (LockError, LockScratch)> {
+    pub fn lock_prefix<'t>(&'t self, hashes: &[RowHash], timeout: &mut Timeout, scratch: LockScratch) -> Result<RowLocks<'t>, NotLocked> {
         let mut locks = self.none(scratch, hashes.len())?;
         let Some((first, rest)) = hashes.split_first() else { return Ok(locks) };
         match self.acquire(first.0, timeout) {
             Ok((held, tick)) => locks.add(held, tick),
-            Err(e) => return Err((e, locks.into_scratch())),
+            Err(why) => return Err(NotLocked { why, row: Some(*first), scratch: locks.into_scratch() }),
         }
         for hash in rest {
             match self.attempt(hash.0) {
@@ -124,10 +130,10 @@ impl RowLockTable {
         RowLocks { table: self, one: Some(held), many: Vec::new(), last_tick: tick, fsync_pending, tick: 0, raise: 0, _level: level }
     }
 
-    fn none<'t>(&'t self, scratch: LockScratch, len: usize) -> Result<RowLocks<'t>, (LockError, LockScratch)> {
+    fn none<'t>(&'t self, scratch: LockScratch, len: usize) -> Result<RowLocks<'t>, NotLocked> {
         let level = lock_order::enter(Level::Rows, "row locks");
         if self.is_closed() {
-            return Err((LockError::Closed, scratch));
+            return Err(NotLocked { why: LockError::Closed, row: None, scratch });
         }
         let mut many = scratch.held;
         many.clear();

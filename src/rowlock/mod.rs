@@ -36,7 +36,7 @@ mod parking;
 #[expect(unsafe_code, reason = "parking_lot_core's queues are keyed by addresses that the caller must own")]
 mod parking;
 
-pub use locks::{LockError, LockScratch, RowLocks};
+pub use locks::{LockError, LockScratch, NotLocked, RowLocks};
 pub use table::{RowLockStats, RowLockTable};
 
 #[cfg(all(test, loom))]

@@ -115,6 +115,11 @@ impl RowLockTable {
         self.counts.waits.load(Ordering::Relaxed)
     }
 
+    /// How many wait for a row now.
+    pub fn waiting(&self) -> u64 {
+        self.counts.waiting.load(Ordering::Relaxed)
+    }
+
     /// Counters, and a count of what is held now.
     pub fn stats(&self) -> RowLockStats {
         let count = |word: &AtomicU64, lanes: u32| {
@@ -129,7 +134,7 @@ impl RowLockTable {
             sleeps: self.counts.sleeps.load(Ordering::Relaxed),
             handed_over: self.counts.handed_over.load(Ordering::Relaxed),
             timeouts: self.counts.timeouts.load(Ordering::Relaxed),
-            waiting_now: self.counts.waiting.load(Ordering::Relaxed),
+            waiting_now: self.waiting(),
             held_now: inline + overflow,
         }
     }

@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
 
-use super::{LockError, LockScratch, RowLockTable};
+use super::{LockError, LockScratch, NotLocked, RowLockTable};
 use crate::clock::Timeout;
 use crate::ids::{RowHash, Tick};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

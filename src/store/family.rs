@@ -13,7 +13,8 @@ use crate::clock::ClockUnit;
 use crate::error::Result;
 use crate::fail;
 use crate::ids::{FamilyId, Tick};
-use crate::merge::visibility::{KeepDeleted, Rules};
+use crate::memstore::Keep;
+use crate::merge::visibility::{KeepDeleted, Regime, Rules};
 use crate::sync::Arc;
 
 /// Settings of one family. Numbers of `bloom`, `compression` and `flags` are those of the C interface and reach disk: never change them.
@@ -37,6 +38,12 @@ pub struct FamilyInfo {
     pub block_size: u32,
     /// [`KEEP_DELETED`] or [`KEEP_DELETED_TTL`] or 0.
     pub flags: u32,
+    /// What versions, expiry and deletes were judged by before they were changed, oldest first.
+    pub past: Vec<Regime>,
+    /// What increments keep. Follows from the settings, but while they are being changed.
+    pub keep: Keep,
+    /// The largest `oldest` of `past`.
+    expired_before: u64,
 }
 
 /// No TTL.
@@ -49,6 +56,8 @@ pub const KEEP_DELETED_TTL: u32 = 2;
 pub const NAME_BYTES_MAX: usize = 127;
 /// Highest id: the index by id stays below half a megabyte, whatever a manifest claims.
 pub const FAMILY_ID_MAX: u32 = 65_535;
+/// So many changes of a family's settings are remembered: each is looked at by reads that have to replay a column.
+pub const CHANGES_MAX: usize = 1_000;
 /// Versions are counted in a signed 32-bit number in HBase.
 const VERSIONS_MAX: u32 = i32::MAX as u32;
 const BLOCK_SIZES: std::ops::RangeInclusive<u32> = 1 << 10..=16 << 20;
@@ -58,7 +67,52 @@ impl FamilyInfo {
     pub fn new(name: &[u8]) -> Result<Self> {
         let name = checked_name(name)?.to_owned();
         let id = FamilyId(0);
-        Ok(Self { id, name, max_versions: 1, min_versions: 0, ttl_ms: TTL_NONE, bloom: 2, compression: 1, block_size: 64 << 10, flags: 0 })
+        Ok(Self {
+            id,
+            name,
+            max_versions: 1,
+            min_versions: 0,
+            ttl_ms: TTL_NONE,
+            bloom: 2,
+            compression: 1,
+            block_size: 64 << 10,
+            flags: 0,
+            past: Vec::new(),
+            keep: Keep::Newest,
+            expired_before: 0,
+        })
+    }
+    /// As stored, without what follows from that.
+    pub(super) fn settled(mut self) -> Self {
+        self.expired_before = self.past.iter().map(|r| r.oldest).max().unwrap_or(0);
+        self.keep = self.keep_at(u64::MAX);
+        self
+    }
+    /// What an increment with this number keeps: by the settings that held then.
+    pub fn keep_at(&self, number: u64) -> Keep {
+        let ended = self.past.partition_point(|r| r.through < number);
+        let versions = self.past.get(ended).map_or(self.max_versions, |r| r.max_versions);
+        let more = self.past.iter().take(ended).rev().find(|r| r.max_versions > versions);
+        Keep::of_since(versions, more.map_or(0, |r| r.through))
+    }
+    /// True if versions, expiry and deletes are judged alike.
+    pub fn judges_as(&self, other: &Self) -> bool {
+        let of = |f: &Self| (f.max_versions, f.min_versions, f.ttl_ms, f.flags);
+        of(self) == of(other)
+    }
+    /// These settings end with commit `through`, at the time `now`: those of `next` take over, and remember them.
+    pub fn succeeded_by(&self, next: &mut Self, through: u64, unit: ClockUnit, now: Tick) -> Result<()> {
+        if next.past.len() >= CHANGES_MAX {
+            return fail!(
+                TooLarge,
+                "family {}: its settings have been changed {CHANGES_MAX} times, and no more changes are remembered",
+                self.name
+            );
+        }
+        let rules = self.rules(unit, || now);
+        let Rules { max_versions, min_versions, keep_deleted, oldest, .. } = rules;
+        next.past.push(Regime { through, max_versions, min_versions, keep_deleted, oldest });
+        Ok(())
     }
     /// Only the newest version counts and nothing deleted is kept: an older version can be forgotten as soon as no reader needs it.
     pub fn single_version(&self) -> bool {
@@ -66,14 +120,21 @@ impl FamilyInfo {
     }
     /// What a reader has to apply whose clock shows `now`, asked only if cells expire.
     #[inline]
-    pub fn rules(&self, unit: ClockUnit, now: impl FnOnce() -> Tick) -> Rules {
+    pub fn rules(&self, unit: ClockUnit, now: impl FnOnce() -> Tick) -> Rules<'_> {
         let oldest = if self.ttl_ms == TTL_NONE { 0 } else { self.oldest(unit, now()) };
         let keep_deleted = match self.flags {
             0 => KeepDeleted::No,
             KEEP_DELETED => KeepDeleted::Yes,
             _ => KeepDeleted::UntilExpired,
         };
-        Rules { max_versions: self.max_versions, min_versions: self.min_versions, keep_deleted, oldest }
+        Rules {
+            max_versions: self.max_versions,
+            min_versions: self.min_versions,
+            keep_deleted,
+            oldest,
+            shown_from: oldest.max(self.expired_before),
+            past: &self.past,
+        }
     }
     #[cold]
     fn oldest(&self, unit: ClockUnit, now: Tick) -> u64 {
@@ -109,6 +170,9 @@ impl FamilyInfo {
                 BLOCK_SIZES.start(),
                 BLOCK_SIZES.end()
             );
+        }
+        if self.past.len() > CHANGES_MAX || !self.past.is_sorted_by_key(|r| r.through) || self.past.iter().any(|r| r.max_versions == 0) {
+            return fail!(Invalid, "family {name}: {} changes of its settings, not in order or more than {CHANGES_MAX}", self.past.len());
         }
         if !matches!(self.flags, 0 | KEEP_DELETED | KEEP_DELETED_TTL) {
             return fail!(Invalid, "family {name}: flags {:#x} are not 0, KEEP_DELETED or KEEP_DELETED_TTL", self.flags);
@@ -173,7 +237,7 @@ impl Families {
             }
             let id = family.id.0;
             match all.by_id.get_mut(id as usize).filter(|_| id != 0) {
-                Some(entry @ None) => *entry = Some(Arc::new(family)),
+                Some(entry @ None) => *entry = Some(Arc::new(family.settled())),
                 Some(Some(other)) => return fail!(Corrupt, "families {} and {} have the same id {id}", other.name, family.name),
                 None => return fail!(Corrupt, "family {} has the id {id}, which was not given out yet", family.name),
             }
@@ -227,7 +291,7 @@ impl Families {
         }
         family.id = FamilyId(self.next_id());
         let id = family.id;
-        self.by_id.push(Some(Arc::new(family)));
+        self.by_id.push(Some(Arc::new(family.settled())));
         Ok(id)
     }
     /// Replaces the settings of the family with this id; the name stays.
@@ -236,11 +300,17 @@ impl Families {
         let id = family.id.0;
         match self.by_id.get_mut(id as usize) {
             Some(Some(old)) if old.name == family.name => {
-                *old = Arc::new(family);
+                *old = Arc::new(family.settled());
                 Ok(())
             }
             Some(Some(old)) => fail!(Invalid, "family {} cannot be renamed to {}", old.name, family.name),
             _ => fail!(NoFamily, "there is no family with id {id}"),
+        }
+    }
+    /// Lets increments keep something else than what follows from the settings.
+    pub fn keep(&mut self, id: FamilyId, keep: Keep) {
+        if let Some(Some(family)) = self.by_id.get_mut(id.0 as usize) {
+            *family = Arc::new(FamilyInfo { keep, ..(**family).clone() });
         }
     }
     /// Drops one; its id is not given out again.

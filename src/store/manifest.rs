@@ -9,7 +9,7 @@
 //! *Format.* One line of ASCII that no later version changes, then JSON that people can read:
 //!
 //! ```text
-//! libregion manifest, format 2, crc32c 0a1b2c3d, 512 bytes\n
+//! libregion manifest, format 3, crc32c 0a1b2c3d, 512 bytes\n
 //! { "region": "…", … }
 //! ```
 //!
@@ -29,6 +29,7 @@ use crate::env::{Env, read_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::ids::{FamilyId, LogPosition, ROW_BYTES_MAX};
+use crate::merge::visibility::{KeepDeleted, Regime};
 use crate::options::{Settings, Stored};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -63,7 +64,7 @@ pub struct Manifest {
     pub first_segment: u32,
     /// The log was synced up to here: the start of its first segment when the region was last opened, its end when it was last closed. 0: not known.
     pub synced: LogPosition,
-    /// The last number given when the region was last closed, logged or not.
+    /// The last number given when the region was last closed, or settings of a family were last changed, logged or not.
     pub last_number: u64,
     /// Settings that hold where an open names none; empty in what format 1 left.
     pub settings: Stored,
@@ -74,7 +75,7 @@ pub const MANIFEST: &str = "MANIFEST";
 /// Name under which its successor is written.
 pub const MANIFEST_NEW: &str = "MANIFEST.new";
 /// Format that this library writes, and the newest it reads.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 /// Larger files are not read.
 pub const MANIFEST_BYTES_MAX: usize = 16 << 20;
 /// Numbers and ticks above this are damage: recovery counts on from them.
@@ -241,9 +242,31 @@ struct FamilyBody {
     compression: u32,
     block_size: u32,
     flags: u32,
+    // From format 3 on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    past: Vec<RegimeBody>,
+}
+
+/// Settings that held up to a change of them.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RegimeBody {
+    through: u64,
+    max_versions: u32,
+    min_versions: u32,
+    /// 0 no, 1 yes, 2 until expired.
+    keep_deleted: u32,
+    oldest: u64,
 }
 
 fn encode(m: &Manifest) -> Result<Vec<u8>> {
+    let regime = |r: Regime| RegimeBody {
+        through: r.through,
+        max_versions: r.max_versions,
+        min_versions: r.min_versions,
+        keep_deleted: r.keep_deleted as u32,
+        oldest: r.oldest,
+    };
     let family = |f: &FamilyInfo| FamilyBody {
         id: f.id.0,
         name: f.name.clone(),
@@ -254,6 +277,7 @@ fn encode(m: &Manifest) -> Result<Vec<u8>> {
         compression: f.compression,
         block_size: f.block_size,
         flags: f.flags,
+        past: f.past.iter().map(|r| regime(*r)).collect(),
     };
     let body = Body {
         region: to_hex(&m.region),
@@ -344,17 +368,7 @@ fn from_body(body: Body) -> Result<Manifest> {
     else {
         return fail!(Corrupt, "clock unit {:?} is none of ns, us, ms", body.clock_unit);
     };
-    let family = |f: FamilyBody| FamilyInfo {
-        id: FamilyId(f.id),
-        name: f.name,
-        max_versions: f.max_versions,
-        min_versions: f.min_versions,
-        ttl_ms: f.ttl_ms.unwrap_or(TTL_NONE),
-        bloom: f.bloom,
-        compression: f.compression,
-        block_size: f.block_size,
-        flags: f.flags,
-    };
+    let families: Result<Vec<_>> = body.families.into_iter().map(family_of).collect();
     let manifest = Manifest {
         region: id_of("region", &body.region)?,
         nonce_key: id_of("nonce_key", &body.nonce_key)?,
@@ -363,7 +377,7 @@ fn from_body(body: Body) -> Result<Manifest> {
         end_row: bytes_of("end_row", &body.end_row)?,
         durability: body.durability,
         tick_policy: body.tick_policy,
-        families: Families::from_stored(body.next_family, body.families.into_iter().map(family).collect())?,
+        families: Families::from_stored(body.next_family, families?)?,
         flushed_generation: body.flushed_generation,
         max_number: body.max_number,
         max_tick: body.max_tick,
@@ -374,6 +388,25 @@ fn from_body(body: Body) -> Result<Manifest> {
     };
     manifest.check()?;
     Ok(manifest)
+}
+
+fn family_of(f: FamilyBody) -> Result<FamilyInfo> {
+    let regime = |r: RegimeBody| {
+        let keep_deleted =
+            [KeepDeleted::No, KeepDeleted::Yes, KeepDeleted::UntilExpired].into_iter().find(|k| *k as u32 == r.keep_deleted)?;
+        let RegimeBody { through, max_versions, min_versions, oldest, .. } = r;
+        (through <= NUMBER_MAX).then_some(Regime { through, max_versions, min_versions, keep_deleted, oldest })
+    };
+    let Some(past) = f.past.into_iter().map(regime).collect() else {
+        return fail!(Corrupt, "family {}: settings of the past that cannot be", f.name);
+    };
+    let mut family = FamilyInfo::new(f.name.as_bytes())?;
+    family.id = FamilyId(f.id);
+    (family.max_versions, family.min_versions) = (f.max_versions, f.min_versions);
+    family.ttl_ms = f.ttl_ms.unwrap_or(TTL_NONE);
+    (family.bloom, family.compression, family.block_size, family.flags) = (f.bloom, f.compression, f.block_size, f.flags);
+    family.past = past;
+    Ok(family)
 }
 
 fn unit_name(unit: ClockUnit) -> &'static str {

@@ -9,6 +9,7 @@ use crate::mvcc::{CommitSlots, Published, ReadPoints};
 use crate::nonce::NonceTable;
 use crate::rowlock::RowLockTable;
 use crate::sequencer::RowCommitSequencer;
+use crate::stats::SpreadCount;
 use crate::store::family::FamilyInfo;
 use crate::store::view::View;
 use crate::sync::{Arc, AtomicBool};
@@ -28,6 +29,8 @@ pub struct State {
     pub slots: CommitSlots,
     /// Open snapshots and scans.
     pub points: ReadPoints,
+    /// Versions of counters that were copied for an open read point.
+    pub copied: SpreadCount,
     /// Active segment, sealed segments, families.
     pub view: Published<View>,
     /// The log; a read-only region has none.
@@ -58,7 +61,7 @@ impl State {
     }
     /// What a reader of this family has to apply now.
     #[inline]
-    pub fn rules(&self, family: &FamilyInfo) -> Rules {
+    pub fn rules<'f>(&self, family: &'f FamilyInfo) -> Rules<'f> {
         let clock = self.sequencer.clock();
         family.rules(clock.unit(), || clock.now())
     }
@@ -76,6 +79,10 @@ impl State {
             Some(log) => log.with_number_now(|n| f(n.0)),
             None => f(self.read_only_durable),
         }
+    }
+    /// The last number given, without a lock: for statistics.
+    pub fn last_number(&self) -> u64 {
+        self.log.as_ref().map_or(self.read_only_durable, Log::last_number)
     }
     /// The last number given.
     pub fn number_now(&self) -> u64 {

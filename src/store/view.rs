@@ -4,7 +4,7 @@
 //! view it loaded, and all it names, until the slot is free. This is the only owner of the list of segments.
 
 use crate::ids::FamilyId;
-use crate::memstore::Segment;
+use crate::memstore::{OldCells, Segment};
 use crate::store::family::{Families, FamilyInfo};
 use crate::sync::Arc;
 
@@ -27,6 +27,15 @@ impl View {
     /// The family's settings, None if it was dropped or never there.
     pub fn family(&self, id: FamilyId) -> Option<&Arc<FamilyInfo>> {
         self.families.get(id)
+    }
+    /// What lists of cells hold behind the newest, over all segments.
+    pub fn old_cells(&self) -> OldCells {
+        self.segments().map(|s| s.old_cells()).fold(OldCells::default(), |a, b| OldCells {
+            cells: a.cells + b.cells,
+            bytes: a.bytes + b.bytes,
+            copies: a.copies + b.copies,
+            copy_bytes: a.copy_bytes + b.copy_bytes,
+        })
     }
     /// Largest timestamp of `family` in the sealed segments from index `from` on. Loaded now: a segment just sealed may still grow.
     pub fn max_ts_below(&self, from: usize, family: FamilyId) -> u64 {

@@ -183,6 +183,12 @@ impl Appender {
         f(self.line.last.load(Ordering::Relaxed))
     }
 
+    /// The last number given, without the lock: a figure.
+    pub(super) fn last(&self) -> u64 {
+        // Acquire: pairs with the store after the record is whole.
+        self.line.last.load(Ordering::Acquire)
+    }
+
     /// Number and position now.
     pub(super) fn end(&self) -> End {
         let (tail, _level) = self.lock();

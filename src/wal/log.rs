@@ -141,6 +141,11 @@ impl Log {
         (SequenceNumber(end.last), end.position)
     }
 
+    /// The last number given, without a lock: for statistics.
+    pub fn last_number(&self) -> u64 {
+        self.core.appender.last()
+    }
+
     /// Calls `f` with the last number given; no other is given until `f` returns.
     pub fn with_number_now<R>(&self, f: impl FnOnce(SequenceNumber) -> R) -> R {
         self.core.appender.with_last(|n| f(SequenceNumber(n)))

@@ -10,6 +10,7 @@ mod rates;
 mod rig;
 #[path = "../it/short.rs"]
 mod short;
+mod warnings;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};

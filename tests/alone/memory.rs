@@ -204,3 +204,127 @@ fn p_c4_one_counter_stays_flat_beside_snapshots() {
 fn p_c4_many_counters_stay_flat_beside_snapshots() {
     flat(100_000, 8);
 }
+
+/// A region whose memory only the test's own writes take.
+fn quiet_region(dir: &std::path::Path, pool: &std::sync::Arc<ChunkPool>) -> Region {
+    let options = RegionOptions {
+        flags: OpenFlags { create: true, ..OpenFlags::default() },
+        families: vec![FamilySpec::named("cf")],
+        config: format!("wal_segment_bytes={SEGMENT},memstore_limit=4g"),
+        ..RegionOptions::default()
+    };
+    Region::open(dir, options, Some(std::sync::Arc::clone(pool)), None).unwrap()
+}
+
+/// P-C4: increments under three snapshots that were opened at different times. Memory is taken for one version of each counter and snapshot, the statistics say
+/// exactly how much, and once the snapshots are closed more of both takes nothing.
+fn under_three_snapshots(counters: u64) {
+    let _alone = alone();
+    let total = setting("MEMORY_INCREMENTS", if cfg!(debug_assertions) { 1_200_000 } else { 10_000_000 });
+    let pool =
+        ChunkPool::new(PoolOptions { chunk_size: 256 << 10, max_bytes: 1 << 30, huge_pages: false, ..PoolOptions::default() }).unwrap();
+    let dir = disk_dir();
+    let region = quiet_region(&dir.path().join("r"), &pool);
+    let rows: Vec<Vec<u8>> = (0..counters).map(|i| format!("counter{i:08}").into_bytes()).collect();
+    // Six stages; each counts every counter up at least twice, so that both its slots are new.
+    let rounds = (total / 6 / counters).max(2);
+    let stage = || (0..rounds).for_each(|_| rows.iter().for_each(|row| _ = inc(&region, row, b"n", 1)));
+    let told = |what: &str| {
+        let s = region.stats().unwrap();
+        println!(
+            "{counters} counters, {what}: {} copies of {} bytes, held {} of {} bytes, read points {}, memstore {}, RssAnon {}",
+            s.counter_copies,
+            s.counter_copy_bytes,
+            s.held_copies,
+            s.held_copy_bytes,
+            s.read_points,
+            s.memstore_bytes,
+            resident("RssAnon")
+        );
+        assert_eq!((s.counter_copy_bytes, s.held_copy_bytes), (s.counter_copies * 40, s.held_copies * 40));
+        assert_eq!((s.old_versions, s.old_version_bytes), (s.counter_copies, s.counter_copy_bytes));
+        s
+    };
+    stage();
+    let s = told("no snapshot");
+    assert_eq!((s.counter_copies, s.held_copies, s.read_points), (0, 0, 0));
+    let base = s.memstore_bytes;
+    let mut open = VecDeque::new();
+    for n in 1..=3 {
+        open.push_back((region.snapshot(LONG).unwrap(), counter(&region, &rows[0], b"n")));
+        stage();
+        let s = told(&format!("{n} snapshots"));
+        assert_eq!((s.counter_copies, s.held_copies, s.read_points), (counters * n, counters * n, n));
+        // What a copy takes, and nothing else.
+        assert_eq!(s.memstore_bytes, base + counters * n * 40);
+    }
+    for n in (0..3).rev() {
+        let (snapshot, value) = open.pop_front().unwrap();
+        for row in [&rows[0], rows.last().unwrap()] {
+            assert_eq!(counter_at(&region, Some(&snapshot), row, b"n"), value);
+        }
+        drop(snapshot);
+        let s = told(&format!("{n} left"));
+        assert_eq!((s.counter_copies, s.held_copies, s.read_points), (counters * 3, counters * n, n));
+    }
+    // Nothing is open: what is there stays and is enough, also for the next three.
+    stage();
+    assert_eq!(told("none is open").memstore_bytes, base + counters * 3 * 40);
+    for n in 1..=3 {
+        open.push_back((region.snapshot(LONG).unwrap(), None));
+        (0..2).for_each(|_| rows.iter().for_each(|row| _ = inc(&region, row, b"n", 1)));
+        let s = told(&format!("{n} snapshots again"));
+        assert_eq!((s.counter_copies, s.held_copies), (counters * 3, counters * n));
+    }
+    assert_eq!(region.stats().unwrap().memstore_bytes, base + counters * 3 * 40);
+    open.clear();
+    close(&region);
+}
+
+#[test]
+fn p_c4_a_thousand_counters_under_three_snapshots() {
+    under_three_snapshots(1_000);
+}
+
+#[test]
+fn p_c4_many_counters_under_three_snapshots() {
+    under_three_snapshots(100_000);
+}
+
+/// The same with puts: each stays in memory until a flush, snapshot or not. The statistics say so.
+#[test]
+fn puts_of_existing_columns_stay_in_memory_and_are_counted() {
+    let _alone = alone();
+    let total = setting("MEMORY_PUTS", if cfg!(debug_assertions) { 300_000 } else { 10_000_000 });
+    let columns = 1_000;
+    let pool =
+        ChunkPool::new(PoolOptions { chunk_size: 256 << 10, max_bytes: 2 << 30, huge_pages: false, ..PoolOptions::default() }).unwrap();
+    let dir = disk_dir();
+    let region = quiet_region(&dir.path().join("r"), &pool);
+    let rows: Vec<Vec<u8>> = (0..columns).map(|i| format!("column{i:08}").into_bytes()).collect();
+    let mut open = Vec::new();
+    let mut before = 0;
+    for n in 0..total {
+        if n % (total / 4) == 0 && n > 0 {
+            open.push(region.snapshot(LONG).unwrap());
+        }
+        put(&region, &rows[(n % columns) as usize], b"v", &n.to_be_bytes());
+        if n + 1 == columns {
+            before = region.stats().unwrap().memstore_bytes;
+        }
+    }
+    let s = region.stats().unwrap();
+    println!(
+        "{total} puts: {} old versions of {} bytes, memstore {}, RssAnon {}",
+        s.old_versions,
+        s.old_version_bytes,
+        s.memstore_bytes,
+        resident("RssAnon")
+    );
+    assert_eq!((s.old_versions, s.counter_copies, s.held_copies, s.read_points), (total - columns, 0, 0, 3));
+    assert_eq!(s.old_version_bytes, s.old_versions * 40);
+    assert_eq!(s.memstore_bytes - before, s.old_version_bytes);
+    open.clear();
+    assert_eq!(region.stats().unwrap().old_versions, total - columns);
+    close(&region);
+}

@@ -28,6 +28,7 @@ mod scenarios_reads;
 mod scenarios_reports;
 mod scenarios_rows;
 mod settings;
+mod settings_changed;
 mod short;
 mod steady;
 mod stress;

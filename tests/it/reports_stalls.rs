@@ -7,7 +7,7 @@ use region::hooks::{self, Point};
 use region::mslab::{ChunkPool, PoolOptions};
 use region::options::{Durability, ReadOptions, WriteOptions};
 use region::region::Comparison::{Absent, Equal, Exists};
-use region::region::{CloseFlags, CommitInfo, Op, RegionStats, ScanSpec};
+use region::region::{BatchOutcome, CloseFlags, CommitInfo, Op, OpResult, OpStatus, RegionStats, ScanSpec};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -150,17 +150,39 @@ fn bug_80() {
 }
 
 /// BUG-84: a write that hangs between its number and its visibility. Others go on; close says what it waits for, gives up in time, and can be called again.
-/// (Which write it is, and since when, is told by nothing: nobody but the close waits for it.)
+/// The statistics say since when a call has hung, at which stage, and how many wait for a row.
 #[test]
 fn bug_84() {
     for point in [Point::Appended, Point::BeforeMark, Point::BeforeAppend] {
-        let rig = Rig::new("");
+        let rig = Rig::new("sync_interval_ms=5");
         let held = rig.hold(point, |r| inc(r, b"r", b"n", 1));
+        // Whatever the looks have met before, only this one stays.
+        let hangs = |s: &RegionStats| if point == Point::BeforeAppend { s.oldest_call_us } else { s.oldest_commit_us };
+        let age = |at_least: u64| {
+            let begun = std::time::Instant::now();
+            loop {
+                let s = rig.region.stats().unwrap();
+                if hangs(&s) > at_least {
+                    return hangs(&s);
+                }
+                assert!(begun.elapsed() < std::time::Duration::from_secs(30), "{point:?}: {s:?}");
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        };
+        age(age(0) + 20_000);
+        let waiter = rig.spawn(|r| inc_with(r, b"r", b"n", 1, &within(LONG.micros(), WriteOptions::DEFAULT)));
+        while rig.region.stats().unwrap().row_lock_waiting == 0 {
+            assert!(!waiter.is_finished(), "the row is not locked");
+            std::thread::yield_now();
+        }
         let others: Vec<_> = (0..8u8).map(|t| rig.spawn(move |r| count_up(r, &[b'o', t], 20, 1))).collect();
         for other in others {
             other.join().unwrap();
         }
         assert_eq!((counter(&rig.region, b"\x6f\0", b"n"), counter(&rig.region, b"r", b"n")), (Some(20), None));
+        // The first close sends away who waits for the row.
+        assert_eq!(kind(rig.region.close(CloseFlags::default(), SHORT)), ErrorKind::Timeout);
+        assert_eq!(kind(waiter.join().unwrap()), ErrorKind::Closed);
         for _ in 0..2 {
             let e = rig.region.close(CloseFlags::default(), SHORT).unwrap_err();
             assert!(e.kind() == ErrorKind::Timeout && e.message().contains("1 calls were still running"), "{e}");
@@ -168,8 +190,57 @@ fn bug_84() {
             assert_eq!(inc(&rig.region, b"between", b"n", 0), 0);
         }
         assert_eq!(held.release(), 1);
+        let s = rig.region.stats().unwrap();
+        assert_eq!((s.oldest_commit_us, s.oldest_call_us, s.row_lock_waiting), (0, 0, 0), "{point:?}");
         close(&rig.region);
         let e = rig.region.delete(b"r", CF, b"n", Op::Delete, &WriteOptions::DEFAULT, &mut CommitInfo::default()).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Closed);
     }
+}
+
+/// A row that could not be locked is named, wherever it stands in the call.
+#[test]
+fn a_lock_timeout_names_the_row_that_was_locked() {
+    let rig = Rig::new("");
+    let held = rig.hold(Point::RowLocked, |r| inc(r, b"busy", b"n", 1));
+    let rows: Vec<Vec<u8>> = (0..20).map(|i| format!("free{i}").into_bytes()).collect();
+    for o in [flags(WriteOptions::ATOMIC), WriteOptions::DEFAULT] {
+        for place in [0, 7, 20] {
+            let mut ops: Vec<_> = rows.iter().map(|row| op_inc(row, b"n", 1)).collect();
+            ops.insert(place, op_inc(b"busy", b"n", 1));
+            let (outcome, results, _) = batch(&rig.region, ops, &within(SHORT.micros(), o));
+            let e = match outcome {
+                Err(e) => e,
+                Ok(BatchOutcome::Partial { error, first, .. }) => {
+                    assert_eq!(first, place);
+                    error
+                }
+                other => panic!("{other:?}"),
+            };
+            assert!(e.kind() == ErrorKind::Timeout && e.message().contains("row \"busy\" stayed locked"), "{e}");
+            assert!(matches!(results[place], Some(OpResult { status: OpStatus::Failed(ErrorKind::Timeout), .. })));
+        }
+    }
+    held.release();
+}
+
+/// Nothing makes room for new memory; what is named is what there is to do something about.
+#[test]
+fn a_full_memstore_names_what_fills_it_and_the_oldest_read_point() {
+    let rig = Rig::new("memstore_limit=1m");
+    let r = &rig.region;
+    put(r, b"r", b"q", &[1; 1_000]);
+    let snapshot = r.snapshot(LONG).unwrap();
+    let e = (0..2_000u32).find_map(|i| put_with(r, b"r", b"q", &[i as u8; 1_000], &WriteOptions::DEFAULT).err()).expect("a limit");
+    let s = r.stats().unwrap();
+    let parts = [
+        format!("{} bytes of it are {} older versions", s.old_version_bytes, s.old_versions),
+        "1 snapshots, scanners and pinned values are open".into(),
+        format!("the oldest read point is {} and ", snapshot.seq()),
+    ];
+    assert!(e.kind() == ErrorKind::Busy && parts.iter().all(|p| e.message().contains(p)), "{e}\n{parts:?}");
+    assert!(s.old_versions > 500 && s.old_version_bytes == s.old_versions * 1_032, "{s:?}");
+    drop(snapshot);
+    let e = put_with(r, b"r", b"q", &[0; 1_000], &WriteOptions::DEFAULT).unwrap_err();
+    assert!(!e.message().contains("read point"), "{e}");
 }

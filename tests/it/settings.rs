@@ -134,7 +134,7 @@ fn a_region_of_manifest_format_1_opens() {
     let path = Path::new(DIR).join("MANIFEST");
     let text = || String::from_utf8(read_whole(&mem, &path, 1 << 20).unwrap()).unwrap();
     let now = text();
-    assert!(now.starts_with("libregion manifest, format 2, ") && now.contains("\"memstore_limit\": 33554432"), "{now}");
+    assert!(now.starts_with("libregion manifest, format 3, ") && now.contains("\"memstore_limit\": 33554432"), "{now}");
     let json = now.split_once('\n').unwrap().1;
     let (head, rest) = json.split_once("  \"synced_segment\"").unwrap();
     let json = format!("{head}  \"next_family\"{}", rest.split_once("\"next_family\"").unwrap().1);
@@ -146,7 +146,7 @@ fn a_region_of_manifest_format_1_opens() {
     assert_eq!(inc(&r, b"r", b"n", 1), 6);
     assert_eq!(all(&r)[..7], ["fsync_wal", "us", "wait", "auto", "1000", "10000000", "1073741824"]);
     close(&r);
-    assert!(text().starts_with("libregion manifest, format 2, ") && text().contains("\"memstore_limit\": 1073741824"), "{}", text());
+    assert!(text().starts_with("libregion manifest, format 3, ") && text().contains("\"memstore_limit\": 1073741824"), "{}", text());
 }
 
 struct Rows<'a>(&'a [&'a [u8]]);

@@ -140,7 +140,7 @@ fn compare(histories: &[Vec<Step>], after: usize, what: Between) {
     let mut trial = Trial::new(CLOCK);
     let mut model = Model::default();
     for (i, &max) in FAMILIES.iter().enumerate() {
-        model.families.insert(i as u32 + 1, Family { max, min: 0, ttl: None, keep: Keep::No });
+        model.families.insert(i as u32 + 1, Family { max, min: 0, ttl: None, keep: Keep::No, past: Vec::new() });
     }
     let row = |(h, history)| Row { history, name: format!("{h:05}").into_bytes(), model: model.clone() };
     let mut rows: Vec<Row<'_>> = histories.iter().map(Vec::as_slice).enumerate().map(row).collect();

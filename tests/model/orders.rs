@@ -55,7 +55,7 @@ pub fn every_order(what: Between) {
             let story = format!("{:?} in calls from {starts:?}", ops.iter().map(|c| (c.op, c.ts)).collect::<Vec<_>>());
             let mut model = Model::default();
             for id in [1, 2] {
-                model.families.insert(id, Family { max: id as usize, min: 0, ttl: None, keep: Keep::No });
+                model.families.insert(id, Family { max: id as usize, min: 0, ttl: None, keep: Keep::No, past: Vec::new() });
             }
             let mut put_at = Vec::new();
             for (n, &start) in starts.iter().enumerate() {

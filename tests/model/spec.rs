@@ -37,9 +37,45 @@ pub struct Family {
     /// Ticks after which a cell expires.
     pub ttl: Option<u64>,
     pub keep: Keep,
+    /// What it was before it was changed, oldest first.
+    pub past: Vec<Past>,
+}
+
+/// Settings up to a commit, and the least timestamp that had not expired by them when they were changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Past {
+    pub through: u64,
+    pub max: usize,
+    pub min: usize,
+    pub keep: Keep,
+    pub oldest: u64,
 }
 
 impl Family {
+    /// The family that `next` becomes, if it changes anything.
+    pub fn become_of(&self, next: &mut Self, through: u64, now: u64) {
+        next.past.clone_from(&self.past);
+        if (next.max, next.min, next.ttl, next.keep) != (self.max, self.min, self.ttl, self.keep) {
+            next.past.push(Past { through, max: self.max, min: self.min, keep: self.keep, oldest: self.oldest(now) });
+        }
+    }
+    /// How many changes a commit came after.
+    fn stage(&self, seq: u64) -> usize {
+        self.past.iter().filter(|p| p.through < seq).count()
+    }
+    fn max_at(&self, stage: usize) -> usize {
+        self.past.get(stage).map_or(self.max, |p| p.max)
+    }
+    /// What is left of a column's versions after a change: what it showed, and no more than is kept from then on.
+    fn change<T>(&self, stage: usize, held: &mut Vec<(Cell, T)>) {
+        let ended = &self.past[stage];
+        let mut place = 0;
+        held.retain(|(h, _)| {
+            place += 1;
+            place <= ended.min || h.ts >= ended.oldest
+        });
+        held.truncate(self.max_at(stage + 1));
+    }
     /// Least timestamp that has not expired.
     fn oldest(&self, now: u64) -> u64 {
         self.ttl.map_or(0, |ttl| now.saturating_sub(ttl))
@@ -182,23 +218,28 @@ impl Model {
         cells.sort_by_key(|(c, _)| (c.seq, c.kind == Kind::Put));
         let oldest = rules.oldest(at.now);
         let mut held: Vec<(Cell, bool)> = Vec::new();
+        let mut stage = 0;
         for (cell, assigned) in cells {
+            (stage..rules.stage(cell.seq)).for_each(|s| rules.change(s, &mut held));
+            stage = rules.stage(cell.seq);
             if cell.kind == Kind::Put {
                 held.retain(|(h, _)| h.ts != cell.ts);
                 held.push((cell, assigned));
                 held.sort_by_key(|(h, _)| std::cmp::Reverse(h.ts));
-                held.truncate(rules.max);
+                held.truncate(rules.max_at(stage));
                 continue;
             }
-            let counts = match rules.keep {
+            let counts = |keep, oldest| match keep {
                 Keep::No => true,
                 Keep::Yes => range.contains(&cell.ts),
                 Keep::UntilExpired => range.contains(&cell.ts) || cell.ts < oldest,
             };
-            if counts {
+            // Once it has counted for every reader, it does for good.
+            if counts(rules.keep, oldest) || rules.past[stage..].iter().any(|p| counts(p.keep, p.oldest)) {
                 held.retain(|(h, _)| !in_scope(cell.kind, cell.ts, h.ts));
             }
         }
+        (stage..rules.past.len()).for_each(|s| rules.change(s, &mut held));
         let fresh = held.iter().enumerate().filter(|(i, (h, _))| *i < rules.min || h.ts >= oldest);
         fresh.map(|(_, h)| h.clone()).filter(|(h, _)| range.contains(&h.ts)).collect()
     }

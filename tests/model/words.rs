@@ -82,7 +82,7 @@ pub fn family(slot: u8) -> Family {
         5 => (1, 0, Some(100), Keep::No),
         _ => (2, 0, None, Keep::Yes),
     };
-    Family { max, min, ttl, keep }
+    Family { max, min, ttl, keep, past: Vec::new() }
 }
 
 /// The engine's words for a family; milliseconds are ticks here.

@@ -1,7 +1,7 @@
 //! A region over a file system in memory, its clock moved by hand, and the model's knowledge of it.
 
 use crate::rng::Rng;
-use crate::spec::{At, Family, Model};
+use crate::spec::{At, Family, Keep, Model};
 use crate::words;
 use region::clock::{Clock, ClockUnit, ManualClock, Timeout};
 use region::env::mem::MemEnv;
@@ -111,23 +111,19 @@ impl World {
         assert!(seq >= self.seq, "numbers went back from {} to {seq}", self.seq);
         self.seq = seq;
     }
-    /// Adds the family of a slot, or changes it in a way that does not depend on what has been forgotten already: fewer versions, a shorter life.
+    /// Adds the family of a slot, or changes it: any settings into any others. What is 0 stays as it is.
     pub fn family_set(&mut self, slot: u8, wanted: &Family) -> Result<(), String> {
         let mut family = wanted.clone();
-        if let Some(now) = self.model.families.get(&self.id(slot)) {
-            family.max = family.max.min(now.max);
-            family.min = family.min.min(family.max);
-            family.ttl = match (family.ttl, now.ttl) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            };
-            family.keep = now.keep;
-        }
         let spec = words::spec(words::NAMES[usize::from(slot)], &family);
-        // 0 means "as stored": so many are kept then.
-        if let Some(now) = self.model.families.get(&self.id(slot)).filter(|_| family.min == 0) {
-            family.min = now.min;
+        if let Some(now) = self.model.families.get(&self.id(slot)) {
+            if family.min == 0 {
+                family.min = now.min;
+            }
+            if family.keep == Keep::No {
+                family.keep = now.keep;
+            }
         }
+        let seq = self.region().stats().expect("an open region has figures").seq;
         let told = self.region().family_set(spec).map(|id| id.0);
         if family.min > family.max {
             return if told.is_err() { Ok(()) } else { Err("min_versions above max_versions were taken".into()) };
@@ -138,6 +134,9 @@ impl World {
             return Err(format!("family_set of slot {slot} answers id {id}; the ids were {:?}", self.ids));
         }
         self.ids[usize::from(slot)] = id;
+        if let Some(now) = self.model.families.get(&id) {
+            now.become_of(&mut family, seq, self.now());
+        }
         self.model.families.insert(id, family);
         Ok(())
     }

@@ -149,6 +149,16 @@ class region_stats_t(Structure):
     nonce_hits: int
     nonce_expired: int
     nonce_refused: int
+    read_points: int
+    old_versions: int
+    old_version_bytes: int
+    counter_copies: int
+    counter_copy_bytes: int
+    held_copies: int
+    held_copy_bytes: int
+    row_lock_waiting: int
+    oldest_commit_us: int
+    oldest_call_us: int
     _fields_ = [
         ("struct_size", c_uint32), ("reserved", c_uint32), ("seq", c_uint64), ("durable_seq", c_uint64),
         ("memstore_bytes", c_uint64), ("memstore_heap_bytes", c_uint64), ("wal_bytes", c_uint64),
@@ -162,6 +172,10 @@ class region_stats_t(Structure):
         ("unlogged_bytes", c_uint64), ("health", c_uint64), ("nonce_entries", c_uint64), ("nonce_bytes", c_uint64),
         ("nonce_bytes_max", c_uint64), ("nonce_hits", c_uint64), ("nonce_expired", c_uint64),
         ("nonce_refused", c_uint64),
+        ("unlogged_bytes", c_uint64), ("health", c_uint64), ("read_points", c_uint64), ("old_versions", c_uint64),
+        ("old_version_bytes", c_uint64), ("counter_copies", c_uint64), ("counter_copy_bytes", c_uint64),
+        ("held_copies", c_uint64), ("held_copy_bytes", c_uint64), ("row_lock_waiting", c_uint64),
+        ("oldest_commit_us", c_uint64), ("oldest_call_us", c_uint64),
     ]
 
 

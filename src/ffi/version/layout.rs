@@ -39,8 +39,9 @@ layout! {
         struct_size, reserved, seq, durable_seq, memstore_bytes, memstore_heap_bytes, wal_bytes, wal_syncs, flushes, compactions, reads, writes,
         increments, checks_passed, checks_failed, stalled_writes, stalled_us, row_lock_waits, clock_waits, folded, tick_advances,
         tick_lead_max_ns, open_scanners, open_snapshots, oldest_snapshot_seq, oldest_snapshot_age_us, pinned_values, pinned_bytes, memstore_limit,
-        memstore_sealed_bytes, wal_segments, unlogged_bytes, health,
-        nonce_entries, nonce_bytes, nonce_bytes_max, nonce_hits, nonce_expired, nonce_refused
+        memstore_sealed_bytes, wal_segments, unlogged_bytes, health, nonce_entries, nonce_bytes, nonce_bytes_max, nonce_hits, nonce_expired, nonce_refused,
+        read_points, old_versions, old_version_bytes, counter_copies, counter_copy_bytes, held_copies, held_copy_bytes, row_lock_waiting,
+        oldest_commit_us, oldest_call_us
     }
     region_inc_col_t { family, flags, qual, delta }
     region_op_result_t { status, flags, value }

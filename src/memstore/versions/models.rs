@@ -171,7 +171,7 @@ impl World {
     }
     /// Opens a snapshot; `late` announces it after the append lock is released under which it read its number.
     fn open(&self, late: bool) -> u64 {
-        let point = self.points.open(|announce| {
+        let point = self.points.open(0, |announce| {
             let last = self.last.lock();
             if !late {
                 return announce(*last);
@@ -188,7 +188,7 @@ impl World {
     /// Points that are held before the model begins.
     fn hold(&self, points: &[u64]) {
         for n in points {
-            self.points.open(|announce| announce(*n));
+            self.points.open(0, |announce| announce(*n));
         }
     }
 }

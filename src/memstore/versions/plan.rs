@@ -18,6 +18,8 @@
 //! - with n versions, or kept deleted cells: a bound needs the best n by (timestamp, number) among the numbers up to it. If any cell of an
 //!   interval is dead then the worst of it is, so only that one is looked at. With delete markers about, nothing is judged dead.
 //!
+//! Where a family kept more versions before ([`Keep::After`]), the first interval begins behind that: nothing older is judged.
+//!
 //! Intervals are looked at 64 at a time, so no memory is needed however many points there are.
 
 use super::cell::{CopyCell, HAS_MARKER, Head};
@@ -72,16 +74,44 @@ impl DeadCell {
 /// How many versions a column's family keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// One, and no deleted cells: the only case in which a slot is reused in place.
+    /// One: the only case in which a slot is reused in place, but for what [`Keep::After`] keeps.
     Newest,
-    /// So many, or deleted cells too. Above [`TRIMMED_VERSIONS_MAX`] the list is left to the flush.
+    /// So many. Above [`TRIMMED_VERSIONS_MAX`] the list is left to the flush.
     Versions(u32),
+    /// So many of what has a number above the first: what is older was written when the family kept more, and stays. Scans that began then still show it, and where
+    /// a marker was written then, it may be that it shows something older than the newest.
+    After(u64, u32),
 }
 
 impl Keep {
     /// What a family with this many versions keeps.
     pub const fn of(max_versions: u32) -> Self {
         if max_versions == 1 { Self::Newest } else { Self::Versions(max_versions) }
+    }
+    /// The same, where the family kept more versions up to commit `since`; 0: never.
+    pub const fn of_since(max_versions: u32, since: u64) -> Self {
+        if since == 0 { Self::of(max_versions) } else { Self::After(since, max_versions) }
+    }
+    /// Versions kept.
+    pub const fn versions(self) -> u32 {
+        match self {
+            Self::Newest => 1,
+            Self::Versions(n) | Self::After(_, n) => n,
+        }
+    }
+    /// How what may go is judged. [`Keep::Versions`] of one, which no family has, is judged as of several.
+    const fn judged(self) -> Self {
+        match self {
+            Self::After(_, n) => Self::of(n),
+            other => other,
+        }
+    }
+    /// What has at most this number stays.
+    const fn since(self) -> u64 {
+        match self {
+            Self::Newest | Self::Versions(_) => 0,
+            Self::After(since, _) => since,
+        }
     }
 }
 
@@ -109,7 +139,8 @@ pub(super) fn plan(
     let needed_by_point = old.seq <= latest_point && !off(Flaw::ReuseUnderPoint);
     let newest_waits = newest.seq > complete && !off(Flaw::ReuseUnderWaiting);
     let outranked = old.ts < newest.ts || off(Flaw::OverwriteNewest);
-    if keep == Keep::Newest && !needed_by_point && !newest_waits && outranked {
+    let one = keep == Keep::Newest || keep.versions() == 1 && old.seq > keep.since() && matches!(keep, Keep::After(..));
+    if one && !needed_by_point && !newest_waits && outranked {
         return Plan::InPlace;
     }
     if !may_trim(head, header, keep) {
@@ -130,10 +161,10 @@ pub(super) fn plan(
 }
 
 fn may_trim(head: Head<'_>, header: &RowHeader, keep: Keep) -> bool {
-    match keep {
+    match keep.judged() {
         _ if head.is_empty() => false,
         Keep::Newest => true,
-        Keep::Versions(n) => n <= TRIMMED_VERSIONS_MAX && !head.has(HAS_MARKER) && !header.has_markers(),
+        Keep::Versions(n) | Keep::After(_, n) => n <= TRIMMED_VERSIONS_MAX && !head.has(HAS_MARKER) && !header.has_markers(),
     }
 }
 
@@ -142,8 +173,9 @@ type Key = (u64, u64);
 
 /// A copy in `head` that neither C = `complete` nor a point needs.
 fn find_dead(head: Head<'_>, slots: [Key; 2], keep: Keep, complete: u64, points: &[u64]) -> Option<NonNull<CopyCell>> {
+    let mut low = keep.since();
+    let points = &points[points.partition_point(|&p| p <= low)..];
     let below = &points[..points.partition_point(|&p| p < complete)];
-    let mut low = 0;
     for first in (0..=below.len()).step_by(INTERVALS) {
         let mut bounds = [complete; INTERVALS];
         let n = (below.len() + 1 - first).min(INTERVALS);
@@ -151,9 +183,9 @@ fn find_dead(head: Head<'_>, slots: [Key; 2], keep: Keep, complete: u64, points:
             *b = *p;
         }
         let chunk = Chunk { low, bounds: &bounds[..n] };
-        let dead = match keep {
+        let dead = match keep.judged() {
             Keep::Newest => chunk.dead_of_one(head, slots),
-            Keep::Versions(kept) => chunk.dead_of_many(head, slots, kept.max(1)),
+            Keep::Versions(kept) | Keep::After(_, kept) => chunk.dead_of_many(head, slots, kept.max(1)),
         };
         if dead.is_some() {
             return dead;

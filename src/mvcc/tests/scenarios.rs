@@ -37,7 +37,7 @@ impl Numbers {
         n
     }
     fn try_snapshot(&self, t: &mut Timeout) -> crate::Result<ReadPoint> {
-        let point = self.points.open(|announce| announce(*self.last.lock().unwrap()));
+        let point = self.points.open(0, |announce| announce(*self.last.lock().unwrap()));
         self.slots.wait_for_begun_commits(t).inspect_err(|_| self.points.close(point))?;
         Ok(point)
     }

@@ -177,10 +177,10 @@ fn a_failed_multi_lock_gives_everything_back() {
     thread::scope(|s| {
         let held = table.lock(rows[11], &mut no_wait()).unwrap();
         s.spawn(|| {
-            let (error, scratch) = table.lock_all(&mut rows.clone(), &mut no_wait(), LockScratch::default()).err().unwrap();
-            assert_eq!(error, LockError::Timeout);
+            let NotLocked { why, row, scratch } = table.lock_all(&mut rows.clone(), &mut no_wait(), LockScratch::default()).err().unwrap();
+            assert_eq!((why, row), (LockError::Timeout, Some(rows[11])));
             assert_eq!(table.stats().held_now, 1);
-            let (error, _) = table.lock_all(&mut rows.clone(), &mut Timeout::from_micros(2_000), scratch).err().unwrap();
+            let NotLocked { why: error, .. } = table.lock_all(&mut rows.clone(), &mut Timeout::from_micros(2_000), scratch).err().unwrap();
             assert_eq!(error, LockError::Timeout);
             assert_eq!(table.stats().held_now, 1);
         })
@@ -206,7 +206,7 @@ fn a_run_takes_rows_in_the_callers_order_and_stops_before_a_busy_one() {
             let run = table.lock_prefix(&rows, &mut Timeout::from_micros(60_000_000), scratch).unwrap();
             assert_eq!((run.len(), table.stats().held_now), (5, 6));
             let scratch = run.into_scratch();
-            let (e, scratch) = table.lock_prefix(&rows[5..], &mut Timeout::from_micros(1_000), scratch).err().unwrap();
+            let NotLocked { why: e, scratch, .. } = table.lock_prefix(&rows[5..], &mut Timeout::from_micros(1_000), scratch).err().unwrap();
             assert_eq!(e, LockError::Timeout);
             assert_eq!(table.lock_prefix(&rows[6..], &mut no_wait(), scratch).unwrap().len(), 2);
             assert!(started.elapsed() < Duration::from_secs(30));

@@ -90,7 +90,7 @@ fn large_batches_in_random_order_never_deadlock() {
                         list.extend((0..1_000).map(|_| RowHash(random.below(rows) * step)));
                         list.push(list[7]);
                         let mut timeout = Timeout::from_micros(60_000_000);
-                        let locks = table.lock_all(&mut list, &mut timeout, scratch).map_err(|e| e.0).expect("a deadlock");
+                        let locks = table.lock_all(&mut list, &mut timeout, scratch).map_err(|e| e.why).expect("a deadlock");
                         assert_eq!(locks.len(), list.len());
                         list.iter().for_each(|h| bump(&counts[(h.0 / step) as usize]));
                         locked += list.len() as u64;
@@ -131,7 +131,7 @@ fn plain_runs_in_random_order_make_progress() {
                     let mut done = 0;
                     while done < rows.len() {
                         let mut timeout = Timeout::from_micros(60_000_000);
-                        let locks = table.lock_prefix(&hashes[done..], &mut timeout, scratch).map_err(|e| e.0).expect("a deadlock");
+                        let locks = table.lock_prefix(&hashes[done..], &mut timeout, scratch).map_err(|e| e.why).expect("a deadlock");
                         let n = locks.len();
                         assert!(n > 0);
                         rows[done..done + n].iter().for_each(|r| bump(&counts[*r as usize]));

@@ -98,7 +98,7 @@ fn a_timeout_is_not_started_again_for_each_row() {
             assert_eq!(timeout.left(Duration::from_secs(1)), Duration::ZERO);
             let started = Instant::now();
             for _ in 0..100 {
-                let (e, _) = table.lock_all(&mut rows, &mut timeout, LockScratch::default()).err().unwrap();
+                let NotLocked { why: e, .. } = table.lock_all(&mut rows, &mut timeout, LockScratch::default()).err().unwrap();
                 assert_eq!(e, LockError::Timeout);
             }
             assert!(started.elapsed() < Duration::from_millis(2_900), "100 times 30 ms were waited");
@@ -134,9 +134,9 @@ fn close_wakes_all_waiters_and_reopen_lets_in_again() {
             assert_eq!(table.lock(RowHash(1), &mut forever()).err(), Some(LockError::Closed));
             assert!(table.try_lock(RowHash(1)).is_none());
             let all = table.lock_all(&mut vec![RowHash(1)], &mut forever(), LockScratch::default());
-            assert_eq!(all.err().map(|e| e.0), Some(LockError::Closed));
+            assert_eq!(all.err().map(|e| e.why), Some(LockError::Closed));
             let run = table.lock_prefix(&[RowHash(1)], &mut forever(), LockScratch::default());
-            assert_eq!(run.err().map(|e| e.0), Some(LockError::Closed));
+            assert_eq!(run.err().map(|e| e.why), Some(LockError::Closed));
         });
     });
     assert_eq!(table.stats().held_now, 6);

@@ -115,7 +115,8 @@ fn settings_change_and_names_stay() {
     let mut new = family("a");
     (new.id, new.max_versions) = (id, 5);
     all.alter(new.clone()).unwrap();
-    assert_eq!(**all.get(id).unwrap(), new);
+    assert_eq!(**all.get(id).unwrap(), new.clone().settled());
+    assert_eq!(all.get(id).unwrap().keep, Keep::Versions(5));
     new.name = "b".into();
     assert_eq!(all.alter(new.clone()).unwrap_err().kind(), ErrorKind::Invalid);
     (new.name, new.max_versions) = ("a".into(), 0);

@@ -25,6 +25,10 @@ fn sample() -> Manifest {
     let gone = families.add(FamilyInfo::new(b"gone").unwrap()).unwrap();
     let mut f = FamilyInfo::new("größe \"q\"".as_bytes()).unwrap();
     (f.max_versions, f.min_versions, f.ttl_ms, f.bloom, f.compression, f.block_size, f.flags) = (3, 1, 86_400_000, 3, 5, 8192, 1);
+    f.past = vec![
+        Regime { through: 77, max_versions: 9, min_versions: 2, keep_deleted: KeepDeleted::UntilExpired, oldest: 1_600_000_000_000 },
+        Regime { through: 1 << 60, max_versions: 1, min_versions: 0, keep_deleted: KeepDeleted::No, oldest: 0 },
+    ];
     families.add(f).unwrap();
     families.remove(gone).unwrap();
     Manifest {
@@ -46,9 +50,18 @@ fn sample() -> Manifest {
     }
 }
 
+/// What format 2 held of it.
+fn sample_of_format_2() -> Manifest {
+    let mut all = sample();
+    let mut f = (**all.families.find("größe \"q\"".as_bytes()).unwrap()).clone();
+    f.past.clear();
+    all.families.alter(f).unwrap();
+    all
+}
+
 /// What format 1 held of it.
 fn sample_of_format_1() -> Manifest {
-    Manifest { synced: LogPosition(0), last_number: 0, settings: Stored::new(), ..sample() }
+    Manifest { synced: LogPosition(0), last_number: 0, settings: Stored::new(), ..sample_of_format_2() }
 }
 
 fn path() -> std::path::PathBuf {
@@ -105,9 +118,11 @@ fn a_new_region_gets_ids_of_its_own() {
 /// Bytes that an earlier build wrote: what is on people's disks does not change with the code.
 #[test]
 fn golden_bytes() {
-    let golden = include_str!("golden-format-2.txt");
+    let golden = include_str!("golden-format-3.txt");
     assert_eq!(String::from_utf8(encode(&sample()).unwrap()).unwrap(), golden);
     assert_eq!(load_bytes(&env(), golden.as_bytes()).unwrap(), sample());
+    let older = include_str!("golden-format-2.txt");
+    assert_eq!(load_bytes(&env(), older.as_bytes()).unwrap(), sample_of_format_2());
     let older = include_str!("golden-format-1.txt");
     assert_eq!(load_bytes(&env(), older.as_bytes()).unwrap(), sample_of_format_1());
 }
@@ -153,10 +168,10 @@ fn every_other_length_is_noticed() {
 #[test]
 fn a_newer_format_is_not_damage() {
     let env = env();
-    for format in [3, 4, u32::MAX] {
+    for format in [4, 5, u32::MAX] {
         let e = load_bytes(&env, &in_envelope(format, b"{\"what\": \"nobody knows\"}")).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Unsupported, "{e}");
-        assert!(e.message().contains(&format!("format {format} ")) && e.message().contains("format 2"), "{e}");
+        assert!(e.message().contains(&format!("format {format} ")) && e.message().contains("format 3"), "{e}");
         assert!(e.message().contains("MANIFEST"), "{e}");
     }
     // A torn one is damage, whatever it says of itself.

@@ -43,10 +43,7 @@ impl<'s> Hot<'s> {
         self.history.insert(self.seq, self.seq as i64 * 3);
     }
     fn kept(&self) -> usize {
-        match self.keep {
-            Keep::Newest => 1,
-            Keep::Versions(n) => n as usize,
-        }
+        self.keep.versions() as usize
     }
     fn check(&self) {
         let cut = self.column.row().header().cut(|_| 0, || self.durable).seq;
