@@ -10,7 +10,7 @@ use super::place::{self, io_at, lock_directory, make_directory, no_region};
 use super::recover::{Replay, Replayed};
 use super::{Inner, family};
 use crate::clock::{RegionClock, SystemClock};
-use crate::env::Env;
+use crate::env::{DirLock, Env};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::health::Health;
@@ -101,7 +101,7 @@ pub fn open_with(
     locks.raise_floor(Tick(recovered.max_tick.max(manifest.max_tick)));
     let slots = CommitSlots::new(Arc::clone(&health));
     let view = View { active: Arc::new(active), sealed: Vec::new(), families: Arc::new(manifest.families.clone()) };
-    let report = report(&recovered, &replayed, read_only, lock.is_none());
+    let report = report(&recovered, &replayed, read_only, lock.as_deref());
     let (show, commits) = (path.display(), replayed.commits);
     log::info!(target: "region", "opened {show}: {commits} commits replayed, {} torn tails cut", recovered.report.cut_tails);
     let state = State {
@@ -301,11 +301,12 @@ fn create_families(manifest: &mut Manifest, options: &RegionOptions) -> Result<(
     Ok(())
 }
 
-fn report(recovered: &Recovered, replayed: &Replayed, read_only: bool, unlocked: bool) -> String {
+fn report(recovered: &Recovered, replayed: &Replayed, read_only: bool, lock: Option<&dyn DirLock>) -> String {
     let facts = &recovered.report;
     json!({
         "read_only": read_only,
-        "writer_cannot_be_detected": unlocked,
+        "writer_cannot_be_detected": lock.is_none(),
+        "directory_cannot_be_locked": lock.is_none_or(|l| !l.guards_directory()),
         "commits": replayed.commits,
         "cells": replayed.cells,
         "cells_of_dropped_families": replayed.skipped,
