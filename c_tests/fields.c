@@ -118,7 +118,7 @@ static void told(region_t *r) {
   memset(&f, 0, sizeof f);
   o.n_families = 1;
   o.family_size = sizeof f;
-  EXPECT_NAMED(REGION_E_INVALID, "families is NULL, but there are 1", region_open(new_path("none"), &o, &none, &E));
+  EXPECT_NAMED(REGION_E_INVALID, "families is NULL, but its number of elements is 1", region_open(new_path("none"), &o, &none, &E));
   o = options(REGION_OPEN_CREATE);
   o.clock_unit = REGION_CLOCK_US;
   EXPECT_NAMED(REGION_E_LOCKED, "open already", region_open(new_path("fields"), &o, &none, &E));

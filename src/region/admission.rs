@@ -6,7 +6,7 @@ use super::lifecycle::{Call, closed};
 use crate::clock::{Timeout, monotonic_nanos};
 use crate::commit::Refusal;
 use crate::commit::mutation::Terms;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, counted};
 use crate::fail;
 use crate::ids::{ROW_BYTES_MAX, TIMESTAMP_MAX, Tick};
 use crate::mslab::wait_for_memory;
@@ -129,10 +129,19 @@ impl Inner {
         let what = if used + pool.chunk_size > limit {
             format!("the memstore is full: {used} of memstore_limit = {limit} bytes")
         } else {
-            format!("the chunk pool is full: {} chunks of {} bytes in use, at most {}", pool.in_use, pool.chunk_size, pool.max_chunks)
+            format!(
+                "the chunk pool is full: {} of {} bytes in use, at most {}",
+                counted(pool.in_use, "chunk", "chunks"),
+                pool.chunk_size,
+                pool.max_chunks
+            )
         };
         let why = if may_come { format!("for {} µs", timeout.micros()) } else { "and nothing that could free some is running".into() };
-        fail!(Busy, "{what}, {why}; nothing was changed. {} snapshots, scanners and pinned values are open", self.open_children())
+        fail!(
+            Busy,
+            "{what}, {why}; nothing was changed. {} open",
+            counted(self.open_children(), "snapshot, scanner or pinned value is", "snapshots, scanners and pinned values are")
+        )
     }
     /// False: waiting would be in vain. What this region holds goes with a flush, which this version does not have; what other regions hold of the pool goes when
     /// they are closed, and what the system refuses may be had later.
@@ -156,7 +165,7 @@ fn check_options(kind: CallKind, o: &WriteOptions, durability: Durability) -> Re
         return fail!(Invalid, "an increment gets a timestamp above that of the value it adds to; leave timestamp 0");
     }
     if o.flags & !WriteOptions::FLAGS_ALL != 0 {
-        return fail!(Unsupported, "unknown write flags {:#x}", o.flags & !WriteOptions::FLAGS_ALL);
+        return fail!(Unsupported, "flags: {:#x} is not known to this version", o.flags & !WriteOptions::FLAGS_ALL);
     }
     Ok(())
 }
