@@ -70,12 +70,12 @@ pub fn open_with(
 
     let budget = Arc::new(MemoryBudget::new(settings.memstore_limit));
     let mut seed = [0; 8];
-    env.random(&mut seed).map_err(|e| Error::io("random bytes", &e))?;
+    env.random(&mut seed).map_err(|e| Error::io("get random bytes", &e))?;
     let hash_key = u64::from_le_bytes(seed);
     let hasher = RowHasher::new(hash_key);
 
     let log_options = log_options(path, &settings, &manifest);
-    let segment = Segment::new(Generation(0), &pool, &budget, 0, hash_key).map_err(|NoMemory| too_small(&settings))?;
+    let segment = Segment::new(Generation(0), &pool, &budget, 0, hash_key).map_err(|NoMemory| too_small(&settings, &pool))?;
     let replay = Replay { segment: &segment, families: &manifest.families, budget: &budget, hasher: &hasher, done: Replayed::default() };
     let clock = other_clock.unwrap_or_else(|| RegionClock::System(SystemClock::new(manifest.clock_unit)));
     let nonce_time = NonceTime::new(&clock);
@@ -87,14 +87,14 @@ pub fn open_with(
     let health = Arc::new(Health::new());
     let last = recovered.last.max(manifest.max_number).max(manifest.last_number);
     let hook_context = hook_context(&manifest.region);
-    let log = if read_only { None } else { Some(start_log(&env, log_options, last, &recovered, &health)?) };
+    let log = if read_only { None } else { Some(start_log(&env, log_options, last, &recovered, &health).map_err(|e| no_room(e, path))?) };
     if let Some(log) = &log {
         // From here on the log has this life's segment: durable before anybody is let in, together with families and settings that are new. The manifest is replaced
         // whatever it says, which settles what a process that died over it left open.
         manifest.synced = log.number_now().1;
         create_families(&mut manifest, options)?;
         keep_settings(&mut manifest, &settings);
-        manifest.store(&*env, path)?;
+        manifest.store(&*env, path).map_err(|e| no_room(e, path))?;
         log.wake()?;
     }
     let locks = RowLockTable::new(settings.lock_buckets.trailing_zeros());
@@ -231,12 +231,38 @@ fn record_bytes_max(settings: &Settings) -> usize {
 }
 
 #[cold]
-pub(super) fn too_small(settings: &Settings) -> Error {
-    Error::new(
-        ErrorKind::NoMem,
-        format!("no memory for an empty memstore: memstore_limit is {} bytes, or the chunk pool is used up", settings.memstore_limit),
-    )
+pub(super) fn too_small(settings: &Settings, pool: &Arc<ChunkPool>) -> Error {
+    let (limit, chunk) = (settings.memstore_limit, pool.chunk_bytes());
+    // The same without a limit: what it takes is the least that would do. It depends on the pool, so that no table can say it.
+    let unlimited = Arc::new(MemoryBudget::new(u64::MAX));
+    match Segment::new(Generation(0), pool, &unlimited, 0, 0) {
+        Ok(_) if unlimited.used() > limit => Error::new(
+            ErrorKind::Invalid,
+            format!(
+                "memstore_limit is {limit}, but an empty memstore takes {} bytes of this chunk pool, whose chunks have {chunk}: set it to at \
+                 least that, or use a pool with smaller chunks",
+                unlimited.used()
+            ),
+        ),
+        _ => Error::new(ErrorKind::NoMem, format!("the chunk pool has no room for an empty memstore (chunks of {chunk} bytes)")),
+    }
 }
+
+/// A disk that is too full to open for writing: how much it takes, and that reading takes nothing.
+#[cold]
+fn no_room(e: Error, path: &Path) -> Error {
+    if e.kind() != ErrorKind::NoSpace {
+        return e;
+    }
+    e.context(format_args!(
+        "{}: opening it for writing needs {OPEN_BYTES} bytes of free disk space (a log segment, and the manifest anew); free them, or use \
+         REGION_OPEN_READ_ONLY, which needs none",
+        path.display()
+    ))
+}
+
+/// The smallest log segment, and twice the manifest of a region with some families.
+const OPEN_BYTES: u64 = 128 << 10;
 
 fn hook_context(region: &[u8; 16]) -> u64 {
     u64::from_le_bytes(region.first_chunk().copied().unwrap_or_default())
