@@ -61,6 +61,10 @@ impl Inner {
         let (last, end) = log.number_now();
         // Tried, not waited for: the manifest comes before the closer's lock. No call runs any more that could hold it.
         let Some(mut manifest) = self.manifest.try_lock() else { return Ok(()) };
+        if manifest.synced == end && last == self.number_at_open {
+            // Nothing was written: the note that the open has made says as much.
+            return Ok(());
+        }
         let next = Manifest { synced: end, last_number: last.0, ..manifest.clone() };
         match next.store(&*self.env, &self.path) {
             Ok(()) => *manifest = next,

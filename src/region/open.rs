@@ -14,7 +14,7 @@ use crate::env::{DirLock, Env};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::health::Health;
-use crate::ids::{Generation, RowHasher, Tick};
+use crate::ids::{Generation, RowHasher, SequenceNumber, Tick};
 use crate::memstore::{NoMemory, Segment};
 use crate::mslab::{ChunkPool, MemoryBudget};
 use crate::mvcc::{CommitSlots, Published, ReadPoints};
@@ -88,10 +88,11 @@ pub fn open_with(
     let last = recovered.last.max(manifest.max_number).max(manifest.last_number);
     let hook_context = hook_context(&manifest.region);
     let log = if read_only { None } else { Some(start_log(&env, log_options, last, &recovered, &health).map_err(|e| no_room(e, path))?) };
+    let mut number_at_open = SequenceNumber(0);
     if let Some(log) = &log {
+        (number_at_open, manifest.synced) = log.number_now();
         // From here on the log has this life's segment: durable before anybody is let in, together with families and settings that are new. The manifest is replaced
         // whatever it says, which settles what a process that died over it left open.
-        manifest.synced = log.number_now().1;
         create_families(&mut manifest, options)?;
         keep_settings(&mut manifest, &settings);
         manifest.store(&*env, path).map_err(|e| no_room(e, path))?;
@@ -148,6 +149,7 @@ pub fn open_with(
         seal_lock: Mutex::new(()),
         close_lock: Mutex::new(()),
         dir_lock: Mutex::new(lock),
+        number_at_open,
         retired: Mutex::new(Vec::new()),
     })
 }
