@@ -26,7 +26,7 @@ OPS ?= 1000000
 model:
 	tools/model.sh $(OPS) $(SEED)
 
-# Fuzzes the packed formats under the address sanitizer. make fuzz SECONDS=3600
+# Fuzzes the packed formats and damaged files under the address sanitizer, so long each. make fuzz SECONDS=3600
 SECONDS ?= 60
 fuzz:
 	tools/fuzz.sh $(SECONDS)

@@ -48,14 +48,20 @@ fn main() {
     };
     let r = Region::open(Path::new(&dir), options, None, None).expect("the region opens");
     let mut info = CommitInfo::default();
-    let counter = |k| Key { family: 1, row: name(k), qual: b"hits" };
     for k in 0..ROWS {
         r.increment(name(k), 1, b"hits", 1, W, &mut info).expect("counts");
         r.put(name(k), 1, b"text", b"ten bytes!", W, &mut info).expect("puts");
     }
-    let mut sink = Sink([0; 16]);
+    repeat(&r, &verb, calls);
+}
+
+/// What is counted: `tools/instructions.sh` switches callgrind on at its beginning, and off at its end.
+#[inline(never)]
+fn repeat(r: &Region, verb: &str, calls: u64) {
+    let (mut info, mut sink) = (CommitInfo::default(), Sink([0; 16]));
+    let counter = |k| Key { family: 1, row: name(k), qual: b"hits" };
     for k in 0..calls {
-        match verb.as_str() {
+        match verb {
             "increment" => drop(r.increment(name(k), 1, b"hits", 1, W, &mut info).expect("counts")),
             "increments of 100" => drop(r.increment_many(&Many(k), W, &mut info, &mut |_, _| {}).expect("counts")),
             "put" => r.put(name(k), 1, b"text", b"ten bytes!", W, &mut info).expect("puts"),

@@ -144,7 +144,7 @@ fn benches(c: &mut Criterion) {
                 &o,
                 Known { first_segment: 1, synced: region::ids::LogPosition(0) },
                 true,
-                &mut |record| {
+                &mut |record: &region::wal::Record<'_>| {
                     cells += record.cells().count();
                     Ok(())
                 },

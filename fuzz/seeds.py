@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the first inputs of the fuzz targets: packed.rs. Usage: seeds.py DIRECTORY"""
+"""Writes the first inputs of a fuzz target. Usage: seeds.py packed|disk DIRECTORY"""
 import itertools
 import pathlib
 import struct
@@ -31,7 +31,24 @@ def call(which, records, options=0, n=None):
     return struct.pack("<BBH", which, options, len(records) if n is None else n) + b"".join(records)
 
 
-def seeds():
+def edit(file, how, place, data):
+    return struct.pack("<BBHB", file, how, place, len(data)) + data
+
+
+def disk():
+    """Programs of tests/common/damaged.rs: switches, then edits."""
+    overwrite, insert, remove, cut, extend = 4, 0, 1, 2, 3
+    for switches in (0, 1, 3, 5, 9, 17, 31):
+        yield bytes([switches])
+        for file in range(4):
+            yield bytes([switches]) + edit(file, overwrite, 4096 + 40, b"\xff\xff")
+            yield bytes([switches]) + edit(file, overwrite, 4096, struct.pack("<I", 48))
+            yield bytes([switches]) + edit(file, overwrite, 100, b"9" * 8) + edit(file, cut, 5000, b"")
+    for how in (insert, remove, cut, extend):
+        yield bytes([1]) + edit(1, how, 4400, b"12345678")
+
+
+def packed():
     for kind in range(1, 10):
         yield call(BATCH, [op(kind, value=b"v", flags=7 if kind == CHECK else 0, ts=5 if kind == DELETE_FAMILY_VERSION else 0)])
     counters = [op(INC, qual=b"n", delta=2), op(CHECK, b"", b"n", flags=SAME_ROW | 256 | 6, delta=1), op(APPEND, b"", b"t", b"more", flags=SAME_ROW)]
@@ -56,7 +73,7 @@ def seeds():
 
 
 if __name__ == "__main__":
-    to = pathlib.Path(sys.argv[1])
+    target, to = {"packed": packed, "disk": disk}[sys.argv[1]], pathlib.Path(sys.argv[2])
     to.mkdir(parents=True, exist_ok=True)
-    for i, data in enumerate(seeds()):
-        (to / f"seed-{i:02}").write_bytes(data)
+    for i, data in enumerate(target()):
+        (to / f"seed-{i:03}").write_bytes(data)

@@ -32,7 +32,6 @@ pub type Results<'r> = &'r mut dyn FnMut(usize, OpResult);
 
 const RUN_ROWS: usize = 256;
 const RUN_BYTES: usize = 1 << 20;
-const SEEN: usize = 1024;
 
 /// A group of the current run.
 #[derive(Debug)]
@@ -179,15 +178,21 @@ impl Inner {
     ) -> usize {
         batch.groups.clear();
         batch.seen.clear();
-        batch.seen.resize(SEEN, 0);
+        if !atomic {
+            // At most a quarter full, and no larger than the call needs.
+            batch.seen.resize(4 * (ops.len() - at).min(RUN_ROWS).next_power_of_two(), 0);
+        }
         let mut bytes = 0;
+        // The operation that was found not to belong to the group before.
+        let mut ahead = None;
         while at < ops.len() {
-            let first = ops.get(at);
+            let first = ahead.take().unwrap_or_else(|| ops.get(at));
             let mut end = at + 1;
             let mut size = first.row.len() + first.qual.len() + first.value.len() + 64;
             while end < ops.len() {
                 let next = ops.get(end);
                 if next.row != first.row {
+                    ahead = Some(next);
                     break;
                 }
                 size += next.qual.len() + next.value.len() + 64;
@@ -482,11 +487,12 @@ fn evaluate<'a: 'v, 'v>(
         if obstacle.as_ref().is_some_and(|o| o.index() < group.ops.start) {
             continue;
         }
-        let row = eval.ops.get(group.ops.start).row;
+        let first = eval.ops.get(group.ops.start);
+        let row = first.row;
         // With ATOMIC a later group of the same row continues its change.
         let continues = atomic && rows.last().is_some_and(|r| r.row == row);
         let start = if continues { rows.last().map_or(0, |r| r.cells.start) } else { eval.row.cells.len() };
-        let (outcome, found) = eval.group(group, row, start, results)?;
+        let (outcome, found) = eval.group(group, first, start, results)?;
         match outcome {
             Err((index, e)) if atomic => {
                 obstacle = Some(Obstacle::Failed(index, e));
@@ -514,11 +520,12 @@ fn evaluate<'a: 'v, 'v>(
     Ok(obstacle)
 }
 
-/// True if the hash was in the set already; puts it there.
+/// True if the hash was in the set already; puts it there. The set's length is a power of two.
 fn is_seen(seen: &mut [u64], hash: RowHash) -> bool {
     // 0 marks an empty place, so a hash of 0 takes another value: at worst a run ends early.
     let h = hash.0.max(1);
-    let mut i = h as usize % SEEN;
+    let mask = seen.len().wrapping_sub(1);
+    let mut i = h as usize & mask;
     while let Some(place) = seen.get_mut(i) {
         if *place == 0 {
             *place = h;
@@ -527,7 +534,7 @@ fn is_seen(seen: &mut [u64], hash: RowHash) -> bool {
         if *place == h {
             return true;
         }
-        i = (i + 1) % SEEN;
+        i = (i + 1) & mask;
     }
     false
 }

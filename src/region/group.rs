@@ -85,23 +85,24 @@ struct Held<'v> {
 }
 
 impl<'a: 'v, 'v> Eval<'_, 'a, 'v> {
-    /// Evaluates `group`, whose row's cells begin at `start`; its cells are appended to the commit's, or none of them.
+    /// Evaluates `group`, whose first operation is given and whose row's cells begin at `start`; its cells are appended to the commit's, or none of them.
     // One caller, in a loop: which unit of code generation this file comes to must not decide about 120 instructions per operation.
     #[inline]
     pub fn group(
         &mut self,
         group: &mut Group,
-        row: &'a [u8],
+        first: Mutation<'a>,
         start: usize,
         results: Results<'_>,
     ) -> std::result::Result<Evaluated<'v>, Refusal> {
+        let row = first.row;
         let before = self.row.cells.len();
         self.row.begin(start);
         group.checks = [0; 2];
         let mut found_row = None;
         let mut outcome = Ok(Outcome::Applied);
         for i in group.ops.clone() {
-            let m = self.ops.get(i);
+            let m = if i == group.ops.start { first } else { self.ops.get(i) };
             let done = self.operation(&m, group.hash, row, &mut found_row);
             if let (Op::Check { .. }, Ok((holds, _))) = (m.op, &done) {
                 let [passed, failed] = &mut group.checks;

@@ -7,7 +7,7 @@ use super::face::{Phase, Progress};
 use super::lifecycle::Lifecycle;
 use super::once::{self, NonceTime};
 use super::place::{self, io_at, lock_directory, make_directory, no_region};
-use super::recover::{Replay, Replayed};
+use super::recover::{Coming, Replay, Replayed};
 use super::{Inner, family};
 use crate::clock::{RegionClock, SystemClock};
 use crate::env::{DirLock, Env};
@@ -26,7 +26,7 @@ use crate::store::manifest::{MANIFEST, Manifest};
 use crate::store::state::State;
 use crate::store::view::View;
 use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex};
-use crate::wal::{Known, Log, LogOptions, LogStart, Recovered};
+use crate::wal::{Known, Log, LogOptions, LogStart, Record, Recovered, Replayer};
 use serde_json::json;
 use std::path::Path;
 
@@ -76,7 +76,14 @@ pub fn open_with(
 
     let log_options = log_options(path, &settings, &manifest);
     let segment = Segment::new(Generation(0), &pool, &budget, 0, hash_key).map_err(|NoMemory| too_small(&settings, &pool))?;
-    let replay = Replay { segment: &segment, families: &manifest.families, budget: &budget, hasher: &hasher, done: Replayed::default() };
+    let replay = Replay {
+        segment: &segment,
+        families: &manifest.families,
+        budget: &budget,
+        hasher: &hasher,
+        done: Replayed::default(),
+        coming: Coming::default(),
+    };
     let clock = other_clock.unwrap_or_else(|| RegionClock::System(SystemClock::new(manifest.clock_unit)));
     let nonce_time = NonceTime::new(&clock);
     let nonces = NonceTable::new(manifest.nonce_key, nonce_time.ticks(settings.nonce_window_s), settings.nonce_bytes_max);
@@ -173,25 +180,39 @@ fn replay_log(
     env: &dyn Env,
     log_options: &LogOptions,
     manifest: &Manifest,
-    mut replay: Replay<'_>,
+    replay: Replay<'_>,
     remembered: Option<(&NonceTable, Tick)>,
     mut progress: Option<&mut dyn FnMut(Progress) -> bool>,
 ) -> Result<(Recovered, Replayed)> {
-    let flushed = manifest.flushed_generation;
+    let mut restoring = Restoring { replay, remembered, flushed: manifest.flushed_generation };
     let recovered = crate::wal::recover(
         env,
         log_options,
         Known { first_segment: manifest.first_segment, synced: manifest.synced },
         remembered.is_none(),
-        &mut |record| {
-            if let Some((nonces, now)) = remembered {
-                once::restore(nonces, record, now)?;
-            }
-            if record.generation.0 > flushed { replay.apply(record) } else { Ok(()) }
-        },
+        &mut restoring,
         &mut |done, total| progress.as_mut().is_some_and(|p| p(Progress { phase: Phase::Recovery, done, total })),
     )?;
-    Ok((recovered, replay.done))
+    Ok((recovered, restoring.replay.done))
+}
+
+/// What becomes of a record: its nonces are remembered, its cells put back unless they are in store files.
+struct Restoring<'s, 'n> {
+    replay: Replay<'s>,
+    remembered: Option<(&'n NonceTable, Tick)>,
+    flushed: u32,
+}
+
+impl Replayer for Restoring<'_, '_> {
+    fn apply(&mut self, record: &Record<'_>) -> Result<()> {
+        if let Some((nonces, now)) = self.remembered {
+            once::restore(nonces, record, now)?;
+        }
+        if record.generation.0 > self.flushed { self.replay.apply(record) } else { Ok(()) }
+    }
+    fn soon(&mut self, row: &[u8]) {
+        self.replay.soon(row);
+    }
 }
 
 /// A segment's generation is settled once the largest in the log is known.

@@ -29,6 +29,14 @@ pub struct Replay<'s> {
     pub budget: &'s MemoryBudget,
     pub hasher: &'s RowHasher,
     pub done: Replayed,
+    pub coming: Coming,
+}
+
+/// Rows that were told to come, whose table buckets are on their way into the cache.
+#[derive(Default)]
+pub struct Coming {
+    hashes: [RowHash; 8],
+    at: usize,
 }
 
 impl<'s> Replay<'s> {
@@ -57,6 +65,17 @@ impl<'s> Replay<'s> {
         }
         self.done.commits += 1;
         Ok(())
+    }
+
+    /// Its memory is fetched in two stages, as the second needs what the first brings: without, a third of a replay over many rows is waiting for memory.
+    pub fn soon(&mut self, row: &[u8]) {
+        let hash = self.hasher.hash(row);
+        self.segment.prefetch_table(hash);
+        let Coming { hashes, at } = &mut self.coming;
+        if let Some(place) = hashes.get_mut(*at) {
+            self.segment.prefetch_row(std::mem::replace(place, hash));
+        }
+        *at = (*at + 1) % hashes.len();
     }
 
     fn cell(

@@ -42,7 +42,7 @@ mod waiters;
 pub use format::{Level, RecordKind, Seal};
 pub use log::Log;
 pub use record::{Cells, Record, RecordBuffer, RecordCell, RecordRow, Rows};
-pub use recover::{Known, Recovered, RecoveryFacts, recover};
+pub use recover::{Known, Recovered, RecoveryFacts, Replayer, recover};
 pub use sync::NotDurable;
 
 pub use crate::options::WalIo;

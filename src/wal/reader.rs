@@ -220,6 +220,18 @@ impl OpenSegment<'_> {
         })
     }
 
+    /// The first row of the commit record at `offset`, and the record's length, as far as the buffer holds it. Nothing is checked: the bytes may be anything.
+    #[inline]
+    pub(super) fn coming<'b>(&self, buffer: &'b Buffer, offset: u32) -> Option<(&'b [u8], u32)> {
+        let at = (offset as u64).checked_sub(buffer.start).filter(|_| buffer.of == self.of.header.number)?;
+        let record = buffer.bytes.get(usize::try_from(at).ok()?..)?;
+        let length = format::u64_at(record, 0)? as u32;
+        if length < format::RECORD_BYTES_MIN as u32 || *record.get(28)? != format::RecordKind::Commit as u8 {
+            return None;
+        }
+        Some((super::record::first_row(record.get(format::RECORD_HEADER_BYTES..)?)?, length))
+    }
+
     /// True if the word there is zero, or beyond the end.
     pub(super) fn is_zero_at(&self, buffer: &mut Buffer, offset: u32, progress: &mut Progress<'_>) -> Result<bool> {
         Ok(format::u64_at(self.view(buffer, offset, 8, progress)?, 0).unwrap_or(0) == 0)

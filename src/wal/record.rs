@@ -242,6 +242,15 @@ impl<'a> Record<'a> {
     }
 }
 
+/// The first row of a payload that nobody has checked.
+#[inline]
+pub(super) fn first_row(payload: &[u8]) -> Option<&[u8]> {
+    match (Items { rest: payload, row: None, tick: 0 }).step() {
+        Ok(Some(Item::Row(row))) => Some(row),
+        _ => None,
+    }
+}
+
 /// Iterator over the rows of a record.
 #[derive(Clone)]
 pub struct Rows<'a> {

@@ -89,7 +89,7 @@ impl Rig {
             &self.options,
             Known { first_segment: first_needed, synced: self.synced },
             read_only,
-            &mut |record| {
+            &mut |record: &Record<'_>| {
                 for row in record.rows() {
                     let mut cells = row.cells();
                     let cell = cells.next().unwrap();

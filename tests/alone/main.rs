@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 mod allocations;
+mod limits;
 mod memory;
 mod rates;
 #[path = "../it/rig.rs"]

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const SEGMENT: u64 = 16 << 20;
 
 /// A figure of /proc/self/status, in bytes.
-fn resident(key: &str) -> u64 {
+pub fn resident(key: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|l| l.starts_with(key)).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10

@@ -5,6 +5,7 @@
 //! - `damage`: bytes of the log changed
 //! - `failing`: syncs and writes that fail, hang or lose pages (reports of kind K4)
 //! - `repeated`: calls with nonces, made again after the crash
+//! - `garbage`: anything in the files, with right checksums and without
 //! - `levels`: what each level of durability does, full disks, a log without room (scenarios DUR)
 //! - `reopening`: recovery and what it must not do (reports of kind K5, scenarios REC)
 //! - `directory`: who may open what, on real files, and a full disk
@@ -13,6 +14,7 @@ mod damage;
 mod directory;
 mod examine;
 mod failing;
+mod garbage;
 mod levels;
 mod reopening;
 mod repeated;

@@ -185,7 +185,7 @@ fn progress_grows_to_its_total() {
                 told.push((done, total));
                 false
             };
-            let r = recover(&*rig.env, &rig.options, known, true, &mut |_| Ok(()), &mut tell).unwrap();
+            let r = recover(&*rig.env, &rig.options, known, true, &mut |_: &crate::wal::Record<'_>| Ok(()), &mut tell).unwrap();
             assert_eq!(r.report.cut_tails, u64::from(cut), "{:?}", r.report);
             assert!(told.len() > 5 && told.is_sorted(), "{io:?}: {told:?}");
             assert!(told.iter().all(|t| t.1 == told[0].1) && told.last().is_some_and(|t| t.0 == t.1), "{io:?}: {told:?}");
