@@ -2,7 +2,7 @@
 .PHONY: all demo test bench ctest kill model fuzz tsan header fmt lint install clean
 
 all:
-	cargo build --release
+	cargo build --release --locked
 
 # Counts every word of a 50 MB corpus with 100 threads, kills the program half-way, resumes, and checks every count.
 demo:
@@ -37,7 +37,7 @@ tsan:
 
 # Renders include/region.h, include/region.symbols from src/ffi, and the tables of the Python binding from them.
 header:
-	UPDATE_HEADER=1 cargo test --quiet --features test-hooks --test it header::the_committed_header
+	UPDATE_HEADER=1 cargo test --quiet --locked --features test-hooks --test it header::the_committed_header
 	python3 bindings/python/generate.py
 
 # The library as a C programmer meets it. SANITIZE=1: under ASan and UBSan.
@@ -49,7 +49,7 @@ fmt:
 
 lint:
 	cargo fmt --all --check
-	cargo clippy --all-targets --features test-hooks -- -D warnings
+	cargo clippy --locked --all-targets --features test-hooks -- -D warnings
 
 # make install PREFIX=/usr/local DESTDIR=
 PREFIX ?= /usr/local

@@ -118,7 +118,7 @@ static void told(region_t *r) {
   memset(&f, 0, sizeof f);
   o.n_families = 1;
   o.family_size = sizeof f;
-  EXPECT_NAMED(REGION_E_INVALID, "families is NULL, but there are 1", region_open(new_path("none"), &o, &none, &E));
+  EXPECT_NAMED(REGION_E_INVALID, "families is NULL, but its number of elements is 1", region_open(new_path("none"), &o, &none, &E));
   o = options(REGION_OPEN_CREATE);
   o.clock_unit = REGION_CLOCK_US;
   EXPECT_NAMED(REGION_E_LOCKED, "open already", region_open(new_path("fields"), &o, &none, &E));
@@ -126,9 +126,75 @@ static void told(region_t *r) {
   EXPECT_NAMED(REGION_E_INVALID, "clock_unit us was asked for, the region has ns", region_open(new_path("fields"), &o, &none, &E));
 }
 
+/* Bounds that nothing would look at, and columns with a qualifier that their kind does not take. */
+static void ignored(region_t *r) {
+  region_write_options_t w;
+  region_column_t c;
+  region_scan_t s;
+  region_scanner_t *scan = NULL;
+  region_mutation_t m = mutation(REGION_OP_PUT, "ignored", "q", "v", 0);
+  int64_t v;
+  size_t used, n;
+  char page[256];
+  uint32_t kind;
+  memset(&w, 0, sizeof w);
+  w.struct_size = (uint32_t)sizeof w;
+  w.max_value = 10;
+  EXPECT_NAMED(REGION_E_INVALID, "opts.max_value", region_increment(r, "ignored", 7, 1, "q", 1, 1, &w, &v, &E));
+  CHECK(strstr(E.msg, "REGION_W_BOUNDED") != NULL);
+  EXPECT_NAMED(REGION_E_INVALID, "opts.max_value", region_put(r, "ignored", 7, 1, "q", 1, "v", 1, &w, &E));
+  EXPECT_NAMED(REGION_E_INVALID, "opts.max_value", region_delete(r, "ignored", 7, 1, "q", 1, 0, &w, &E));
+  EXPECT_NAMED(REGION_E_INVALID, "opts.max_value", region_append(r, "ignored", 7, 1, "q", 1, "v", 1, &w, NULL, &E));
+  EXPECT_NAMED(REGION_E_INVALID, "opts.max_value", region_batch_mutate(r, &m, 1, sizeof m, &w, res, sizeof res[0], &E));
+  w.max_value = 0;
+  w.min_value = -1;
+  EXPECT_NAMED(REGION_E_INVALID, "opts.min_value", region_increment(r, "ignored", 7, 1, "q", 1, 1, &w, &v, &E));
+  w.min_value = 0;
+  w.flags = REGION_W_SATURATE;
+  EXPECT_NAMED(REGION_E_INVALID, "REGION_W_BOUNDED", region_increment(r, "ignored", 7, 1, "q", 1, 1, &w, &v, &E));
+  /* Flags of increments elsewhere, by name. */
+  w.flags = REGION_W_SET;
+  EXPECT_NAMED(REGION_E_INVALID, "REGION_W_SET", region_put(r, "ignored", 7, 1, "q", 1, "v", 1, &w, &E));
+  EXPECT_NAMED(REGION_E_INVALID, "REGION_W_SET", region_delete(r, "ignored", 7, 1, "q", 1, 0, &w, &E));
+  EXPECT_NAMED(REGION_E_INVALID, "REGION_W_SET", region_append(r, "ignored", 7, 1, "q", 1, "v", 1, &w, NULL, &E));
+  EXPECT(REGION_NOT_FOUND, region_counter_get(r, NULL, "ignored", 7, 1, "q", 1, &v, NULL, &E));
+  /* Every call on one row is atomic, and may say so. */
+  w.flags = REGION_W_ATOMIC;
+  MUST(region_put(r, "atomic", 6, 1, "q", 1, "v", 1, &w, &E));
+  MUST(region_append(r, "atomic", 6, 1, "q", 1, "w", 1, &w, NULL, &E));
+  MUST(region_delete(r, "atomic", 6, 1, "q", 1, 0, &w, &E));
+  MUST(region_increment(r, "atomic", 6, 1, "q", 1, 1, &w, &v, &E));
+  w.nonce = 7;
+  MUST(region_append(r, "atomic", 6, 1, "b", 1, "w", 1, &w, NULL, &E));
+
+  memset(&c, 0, sizeof c);
+  memset(&s, 0, sizeof s);
+  s.struct_size = (uint32_t)sizeof s;
+  s.columns = &c;
+  s.n_columns = 1;
+  s.column_size = sizeof c;
+  c.family = 1;
+  for (kind = REGION_COL_FAMILY; kind <= REGION_COL_RANGE; kind++) {
+    c.kind = kind;
+    c.qual_end = slice("z");
+    if (kind == REGION_COL_RANGE) {
+      MUST(region_get_row(r, NULL, "atomic", 6, &c, 1, sizeof c, 1, page, sizeof page, &used, &n, &E));
+      continue;
+    }
+    EXPECT_NAMED(REGION_E_INVALID, "qual_end: REGION_COL_", region_scanner_open(r, NULL, &s, &scan, &E));
+    CHECK(scan == NULL && E.op_index == 0);
+    EXPECT_NAMED(REGION_E_INVALID, "qual_end: REGION_COL_", region_get_row(r, NULL, "atomic", 6, &c, 1, sizeof c, 1, page, sizeof page, &used, &n, &E));
+  }
+  c.kind = REGION_COL_FAMILY;
+  c.qual_end = slice("");
+  c.qual = slice("q");
+  EXPECT_NAMED(REGION_E_INVALID, "qual: REGION_COL_FAMILY", region_scanner_open(r, NULL, &s, &scan, &E));
+}
+
 int main(void) {
   region_t *r = new_region("fields");
   fields(r);
+  ignored(r);
   told(r);
   DONE();
 }

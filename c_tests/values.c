@@ -25,6 +25,7 @@ static void counters(region_t *r) {
   w.flags = REGION_W_BOUNDED | REGION_W_SATURATE;
   EXPECT(REGION_OK, region_increment(r, "c", 1, 1, "n", 1, 3, &w, &v, &E));
   CHECK(v == 6 && ci.seq > 0 && ci.timestamp > 0);
+  w.max_value = 0; /* bounds belong to the flag */
   w.flags = REGION_W_SET | REGION_W_RETURN_OLD;
   EXPECT(REGION_OK, region_increment(r, "c", 1, 1, "n", 1, 0, &w, &v, &E));
   CHECK(v == 6);

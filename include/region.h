@@ -169,13 +169,13 @@ enum {
 
 /** Bits of region_write_options_t.flags. */
 enum {
-  /** Batch: all rows or none. */
+  /** Batch: all rows or none. Calls on one row, which are so anyway, take it too. */
   REGION_W_ATOMIC = 1,
   /** Increments: refuse instead of wrapping. */
   REGION_W_CHECK_OVERFLOW = 2,
   /** Increments: min_value <= result <= max_value, else REGION_NOT_APPLIED, nothing changed, value = current. */
   REGION_W_BOUNDED = 4,
-  /** With BOUNDED: clamp instead of refusing. */
+  /** With BOUNDED (else REGION_E_INVALID): clamp instead of refusing. */
   REGION_W_SATURATE = 8,
   /** Increments: store delta instead of adding it. */
   REGION_W_SET = 16,
@@ -838,9 +838,9 @@ typedef struct region_column_t {
   uint32_t family;
   /** REGION_COL_* */
   uint32_t kind;
-  /** Qualifier. */
+  /** Qualifier; empty for REGION_COL_FAMILY. */
   struct region_slice_t qual;
-  /** REGION_COL_RANGE: first qualifier beyond. */
+  /** REGION_COL_RANGE: first qualifier beyond. Else empty. */
   struct region_slice_t qual_end;
 } region_column_t;
 

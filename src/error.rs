@@ -173,6 +173,11 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {}
 
+/// A number with what it counts: "1 chunk", "3 chunks".
+pub fn counted(n: u64, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
 /// Shorthand for `Err(Error::new(kind, format!(...)))`.
 #[macro_export]
 #[doc(hidden)]

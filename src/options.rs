@@ -228,10 +228,10 @@ impl RegionOptions {
     /// Every knob against its bounds alone: what can be refused before it is known what is stored.
     pub fn check_each(&self, stored: &Stored) -> Result<Settings> {
         if self.flags.error_if_exists && !self.flags.create {
-            return fail!(Invalid, "flags: ERROR_IF_EXISTS makes sense only together with CREATE");
+            return fail!(Invalid, "flags: REGION_OPEN_ERROR_IF_EXISTS makes sense only together with REGION_OPEN_CREATE");
         }
         if self.flags.read_only && self.flags.create {
-            return fail!(Invalid, "flags: READ_ONLY cannot be combined with CREATE");
+            return fail!(Invalid, "flags: REGION_OPEN_READ_ONLY and REGION_OPEN_CREATE exclude each other");
         }
         let mut settings = Settings::default();
         for (key, value) in stored {

@@ -28,7 +28,7 @@ command -v "${CC:-cc}" >/dev/null || fail "a C compiler is missing (on Debian: a
 [ "$megabytes" -ge 50 ] || fail "DEMO_MB must be at least 50"
 
 say "building the library and the program"
-cargo build --release --lib
+cargo build --release --locked --lib
 rm -rf "$demo/region" "$demo/lib"
 mkdir -p "$demo/lib" "$demo/corpus"
 ln -s "$build/release/libregion.so" "$demo/lib/libregion.so"

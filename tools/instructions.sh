@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 command -v valgrind >/dev/null || { echo "valgrind is missing: apt-get install valgrind" >&2; exit 1; }
-program=$(cargo bench --quiet --bench instructions --no-run --message-format=json | sed -n 's/.*"executable":"\([^"]*instructions[^"]*\)".*/\1/p' | tail -1)
+program=$(cargo bench --quiet --locked --bench instructions --no-run --message-format=json | sed -n 's/.*"executable":"\([^"]*instructions[^"]*\)".*/\1/p' | tail -1)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -5,4 +5,4 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export MODEL_OPS=${1:-1000000}
 [ -z "${2:-}" ] || export SEED=$2
-exec cargo test --quiet --release --features test-hooks --test model -- --ignored --exact long --nocapture
+exec cargo test --quiet --locked --release --features test-hooks --test model -- --ignored --exact long --nocapture

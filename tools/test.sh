@@ -21,16 +21,16 @@ install_tools() {
 }
 step_tools() { install_tools; }
 step_format() { cargo fmt --all --check; }
-step_lint() { cargo clippy --quiet --all-targets --features test-hooks -- -D warnings; }
-step_unit() { cargo test --quiet --lib --features test-hooks; }
+step_lint() { cargo clippy --quiet --locked --all-targets --features test-hooks -- -D warnings; }
+step_unit() { cargo test --quiet --locked --lib --features test-hooks; }
 # The tests of the exported symbols look at the shared library that lies beside them.
-step_integration() { cargo build --quiet --features test-hooks && cargo test --quiet --test it --features test-hooks; }
-step_model() { cargo test --quiet --test model --features test-hooks; }
-step_alone() { cargo test --quiet --test alone --features test-hooks; }
-step_doc() { cargo test --quiet --doc; }
+step_integration() { cargo build --quiet --locked --features test-hooks && cargo test --quiet --locked --test it --features test-hooks; }
+step_model() { cargo test --quiet --locked --test model --features test-hooks; }
+step_alone() { cargo test --quiet --locked --test alone --features test-hooks; }
+step_doc() { cargo test --quiet --locked --doc; }
 step_summary() { python3 benches/compare/test_summarise.py; }
 step_loom() { tools/loom.sh; }
-step_release() { cargo build --release; }
+step_release() { cargo build --release --locked; }
 step_c() { REGION_LIB_DIR="$LIB" c_tests/run.sh; }
 step_c_sanitized() { REGION_LIB_DIR="$LIB" SANITIZE=1 c_tests/run.sh; }
 step_python() { LIBREGION_PATH="$LIB/libregion.so" tools/python_tests.sh; }

@@ -18,7 +18,7 @@ export REGION_CC=clang-16
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/tsan"
 export RUSTFLAGS="--cfg tsan -Zsanitizer=thread -Zexternal-clangrt -Clinker=$PWD/tools/cc-region -Clink-arg=-fsanitize=thread \
 -Clink-arg=-lm -Clink-arg=-lresolv -Clink-arg=-lpthread -Clink-arg=-ldl -Clink-arg=-lc"
-/usr/bin/cargo build --manifest-path tools/tsan/Cargo.toml -Zbuild-std --target x86_64-unknown-linux-gnu
+/usr/bin/cargo build --locked --manifest-path tools/tsan/Cargo.toml -Zbuild-std --target x86_64-unknown-linux-gnu
 symbolizer=$(command -v llvm-symbolizer || ls /usr/lib/llvm-*/bin/llvm-symbolizer 2>/dev/null | head -1 || true)
 export TSAN_OPTIONS="halt_on_error=0 exitcode=66 second_deadlock_stack=1 suppressions=$PWD/tools/tsan/suppressions.txt external_symbolizer_path=$symbolizer"
 exec "$CARGO_TARGET_DIR/x86_64-unknown-linux-gnu/debug/tsan-stress"

@@ -41,16 +41,16 @@ if [ -n "$packages" ]; then
 fi
 
 say "building"
-cargo build --release --lib
+cargo build --release --locked --lib
 lib=$bin/lib
 mkdir -p "$bin" "$lib"
 ln -sf "$build/release/libregion.so" "$lib/libregion.so"
 ln -sf libregion.so "$lib/libregion.so.0"
 make -s -C "$compare/harness" BUILD="$bin" INCLUDE="$root/include" LIB="$lib"
 ${CC:-cc} -O2 -Wall -Wextra -I"$root/include" -o "$bin/boundary_c" "$compare/boundary/boundary.c" -L"$lib" -Wl,-rpath,"$lib" -lregion
-cargo build --release --manifest-path "$compare/boundary/Cargo.toml" --target-dir "$build/bench-boundary"
+cargo build --release --locked --manifest-path "$compare/boundary/Cargo.toml" --target-dir "$build/bench-boundary"
 cp "$build/bench-boundary/release/boundary_rust" "$bin/"
-cargo build --release --manifest-path "$compare/plots/Cargo.toml" --target-dir "$build/bench-plots"
+cargo build --release --locked --manifest-path "$compare/plots/Cargo.toml" --target-dir "$build/bench-plots"
 
 rm -rf "$out/data" "$out/plots"
 mkdir -p "$out/plots"
@@ -60,7 +60,7 @@ failed=0
 # The sequencer alone: a criterion bench that appends its figures (S5) to goals.jsonl.
 if [ -z "$only" ]; then
   say "sequencer"
-  GOALS_JSONL=$out/goals.jsonl cargo bench --bench sequencer >"$out/sequencer.txt" 2>&1 || {
+  GOALS_JSONL=$out/goals.jsonl cargo bench --locked --bench sequencer >"$out/sequencer.txt" 2>&1 || {
     failed=1
     say "did not run: cargo bench --bench sequencer (see $out/sequencer.txt)"
     tail -n 5 "$out/sequencer.txt" >&2

@@ -94,7 +94,14 @@ impl Default for MemEnv {
 impl MemEnv {
     /// An empty file system with the one directory `/`, which paths without a leading `/` start from, too.
     pub fn new() -> Self {
-        let machine = Machine { boot_id: [1; 16], device: 1, fs_kind: FsKind::Mappable, lock_permission: true, random: 0 };
+        let machine = Machine {
+            boot_id: [1; 16],
+            device: 1,
+            fs_kind: FsKind::Mappable,
+            lock_permission: true,
+            lockable_directories: true,
+            random: 0,
+        };
         Self::with(HashMap::from([(ROOT, Node::Dir(Dir::default()))]), ROOT + 1, machine, HashMap::new(), Arc::new(Disk::default()))
     }
     fn with(nodes: HashMap<u64, Node>, next_ino: u64, machine: Machine, shown_ino: HashMap<u64, u64>, disk: Arc<Disk>) -> Self {
@@ -178,6 +185,10 @@ impl MemEnv {
     /// Whether the lock file may be opened; else [`LockOutcome::NoPermission`].
     pub fn set_lock_permission(&self, yes: bool) {
         self.shared.tree.lock().machine.lock_permission = yes;
+    }
+    /// Whether directories can be locked; else only the lock file is.
+    pub fn set_lockable_directories(&self, yes: bool) {
+        self.shared.tree.lock().machine.lockable_directories = yes;
     }
     /// Bytes of disk, in whole pages; what needs more fails with `StorageFull`. None: no limit.
     pub fn set_capacity(&self, bytes: Option<u64>) {
@@ -281,15 +292,17 @@ impl Env for MemEnv {
                 Some(ino) => ino,
                 None => t.add(path, Node::File(new))?,
             };
-            let against: Vec<&str> =
-                t.locks.iter().filter(|l| l.ino == ino && (exclusive || l.exclusive)).map(|l| l.holder.as_str()).collect();
+            let dir = t.place(path)?.0;
+            let dir = t.machine.lockable_directories.then_some(dir);
+            let same = |l: &&HeldLock| l.ino == ino || (dir.is_some() && l.dir == dir);
+            let against: Vec<&str> = t.locks.iter().filter(same).filter(|l| exclusive || l.exclusive).map(|l| l.holder.as_str()).collect();
             if !against.is_empty() {
                 return Ok(LockOutcome::Busy { holder: against.join("; ") });
             }
             let id = t.next_lock;
             t.next_lock += 1;
-            t.locks.push(HeldLock { id, ino, exclusive, holder: holder_text.into() });
-            Ok(LockOutcome::Held(Box::new(MemLock { env: self.clone(), id })))
+            t.locks.push(HeldLock { id, ino, dir, exclusive, holder: holder_text.into() });
+            Ok(LockOutcome::Held(Box::new(MemLock { env: self.clone(), id, directory: dir.is_some() })))
         })
     }
     fn identity(&self, path: &Path) -> io::Result<FileIdentity> {
@@ -379,10 +392,14 @@ impl EnvFile for MemFile {
 struct MemLock {
     env: MemEnv,
     id: u64,
+    directory: bool,
 }
 
 impl DirLock for MemLock {
     fn close_in_child(&self) {}
+    fn guards_directory(&self) -> bool {
+        self.directory
+    }
 }
 
 impl Drop for MemLock {

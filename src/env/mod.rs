@@ -50,7 +50,7 @@ pub trait Env: Send + Sync {
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in this directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Takes the lock of the file at `path`, made if it is missing, without waiting. `holder_text` (see [`Env::holder_text`]) is what others are told
+    /// Takes the lock of the file at `path`, made if it is missing, and that of its directory where directories can be locked, without waiting. `holder_text` (see [`Env::holder_text`]) is what others are told
     /// while it is held. Two locks taken in one process conflict as two processes do.
     fn lock(&self, path: &Path, exclusive: bool, holder_text: &str) -> io::Result<LockOutcome>;
     /// Which device and inode the path leads to.
@@ -122,6 +122,8 @@ pub trait Mapping: Send + Sync {
 pub trait DirLock: Send + Sync {
     /// For a forked child: closes the child's copy of the descriptor without unlocking, since the lock belongs to the parent. Safe in an atfork handler.
     fn close_in_child(&self);
+    /// False: only the lock file is locked, since directories cannot be there; removing or replacing it lets others in.
+    fn guards_directory(&self) -> bool;
 }
 
 /// What came of [`Env::lock`].

@@ -8,7 +8,7 @@ use super::region::{Open, region_t};
 use super::sized::{Elements, plain};
 use super::status::{code, region_error_t, region_status, status_of};
 use super::write::not_applied;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, counted};
 use crate::region::{BatchOutcome, CommitInfo, Comparison, Mutation, Mutations, Op, OpResult, OpStatus};
 use std::ffi::c_void;
 
@@ -124,7 +124,7 @@ pub(super) fn mutation(op: u32, flags: u32, ttl_ms: u32) -> Result<Op> {
         7 => Op::Increment,
         8 => Op::DeleteFamilyVersion,
         9 => return check(flags),
-        0 => return Err(Error::new(ErrorKind::Invalid, "op is 0")),
+        0 => return Err(Error::new(ErrorKind::Invalid, "op is 0; it must be one of REGION_OP_*")),
         _ => return Err(unsupported("op", op)),
     };
     known_bits(flags, 0, "flags")?;
@@ -229,7 +229,11 @@ impl<'a> Results<'a> {
             BatchOutcome::NotApplied { first } => Ok(not_applied(first)),
             BatchOutcome::Partial { first, applied, failed, error } => {
                 let name = region_status_text(error.kind());
-                let text = format!("{applied} operations were applied, {failed} not; the first failure: {name}: {}", error.message());
+                let text = format!(
+                    "{} applied, {failed} not; the first failure: {name}: {}",
+                    counted(applied as u64, "operation was", "operations were"),
+                    error.message()
+                );
                 Err(Error::new(ErrorKind::Partial, text)
                     .at_op(first as u64)
                     .with_commit(error.commit_seq())

@@ -306,8 +306,11 @@ impl<'a> Caller<'a> {
 
 #[cold]
 fn bad_bytes(null: bool, len: usize, what: &str) -> Error {
-    let why = if null { "is NULL" } else { "is longer than an address space" };
-    Error::new(ErrorKind::Invalid, format!("{what} {why}, but its length is {len}"))
+    let text = match null {
+        true => format!("{what} is NULL, but its length is {len}; NULL goes with length 0"),
+        false => format!("{what}: a length of {len} bytes is more than any buffer can have (a negative number?)"),
+    };
+    Error::new(ErrorKind::Invalid, text)
 }
 
 /// The error for an argument that must not be NULL.

@@ -155,9 +155,12 @@ impl Refused {
     #[cold]
     pub(super) fn error(self, name: &str) -> Error {
         match self {
-            Self::Null => Error::new(ErrorKind::Handle, format!("the {name} is NULL")),
-            Self::Foreign => Error::new(ErrorKind::Handle, format!("the pointer is not a {name}, or one that was closed long ago")),
-            Self::Closed => Error::new(ErrorKind::Closed, format!("the {name} is closed")),
+            Self::Null => Error::new(ErrorKind::Handle, format!("{name} is NULL")),
+            Self::Foreign => Error::new(
+                ErrorKind::Handle,
+                format!("{name}: the pointer leads to no handle of its kind, or to one that was closed long ago"),
+            ),
+            Self::Closed => Error::new(ErrorKind::Closed, format!("{name} is closed")),
         }
     }
 }

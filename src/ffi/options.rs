@@ -27,13 +27,13 @@ pub enum region_durability {
 /// Bits of region_write_options_t.flags.
 #[repr(C)]
 pub enum region_write_flags {
-    /// Batch: all rows or none.
+    /// Batch: all rows or none. Calls on one row, which are so anyway, take it too.
     REGION_W_ATOMIC = 1,
     /// Increments: refuse instead of wrapping.
     REGION_W_CHECK_OVERFLOW = 2,
     /// Increments: min_value <= result <= max_value, else REGION_NOT_APPLIED, nothing changed, value = current.
     REGION_W_BOUNDED = 4,
-    /// With BOUNDED: clamp instead of refusing.
+    /// With BOUNDED (else REGION_E_INVALID): clamp instead of refusing.
     REGION_W_SATURATE = 8,
     /// Increments: store delta instead of adding it.
     REGION_W_SET = 16,
@@ -137,6 +137,14 @@ pub(super) fn known_bits(flags: u32, known: u32, field: &str) -> Result<()> {
     if flags & !known == 0 { Ok(()) } else { Err(unsupported(field, format_args!("0x{:x}", flags & !known))) }
 }
 
+/// A bound that nothing would look at is a mistake.
+fn needs_bounded(value: i64, field: &str) -> Result<()> {
+    if value == 0 {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Invalid, format!("{field} is {value}, which only REGION_W_BOUNDED looks at: set the flag, or leave it 0")))
+}
+
 /// Refuses a reserved field that is not zero.
 pub(super) fn must_be_zero(value: u64, field: &str) -> Result<()> {
     if value == 0 {
@@ -213,6 +221,10 @@ impl<'a> Write<'a> {
         };
         known_bits(o.flags, WriteOptions::FLAGS_ALL, "opts.flags")?;
         must_be_zero(u64::from(o.reserved), "opts.reserved")?;
+        if o.flags & WriteOptions::BOUNDED == 0 {
+            needs_bounded(o.min_value, "opts.min_value")?;
+            needs_bounded(o.max_value, "opts.max_value")?;
+        }
         if !o.info.is_null() {
             // A wrong size is told now, while nothing is done yet.
             write_sized(caller, o.info, &zeroed(), "opts.info")?;

@@ -25,7 +25,7 @@
 //! in a vector that the thread keeps; nothing else is allocated.
 
 use super::batch::{SAME_ROW, mutation, takes_its_fields};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, counted};
 use crate::region::{Increment, Increments, Key, Keys, Mutation, Mutations};
 use std::cell::Cell;
 
@@ -94,7 +94,10 @@ type Length = Result<usize>;
 /// Walks `n` records; `one` checks the record that begins at the offset and answers its length; `note` is told where it begins.
 fn walk(b: &[u8], n: usize, least: usize, what: &str, mut one: impl FnMut(usize, usize) -> Length) -> Result<()> {
     if n > b.len() / least {
-        return Err(Error::new(ErrorKind::Invalid, format!("{what}: {n} records do not fit {} bytes", b.len())));
+        return Err(Error::new(
+            ErrorKind::Invalid,
+            format!("{what}: {} bytes cannot hold {}", b.len(), counted(n as u64, "record", "records")),
+        ));
     }
     if u32::try_from(b.len()).is_err() {
         return Err(Error::new(ErrorKind::TooLarge, format!("{what}: a packed buffer has at most 4 GiB, not {} bytes", b.len())));
@@ -112,7 +115,10 @@ fn walk(b: &[u8], n: usize, least: usize, what: &str, mut one: impl FnMut(usize,
         at = end;
     }
     if at != b.len() {
-        return Err(Error::new(ErrorKind::Invalid, format!("{what}: {} bytes are left behind {n} records", b.len() - at)));
+        return Err(Error::new(
+            ErrorKind::Invalid,
+            format!("{what}: {} left behind the last record", counted((b.len() - at) as u64, "byte is", "bytes are")),
+        ));
     }
     Ok(())
 }

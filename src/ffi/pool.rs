@@ -91,7 +91,7 @@ pub unsafe extern "C" fn chunk_pool_create(
                 let Ok(chunk_size) = usize::try_from(given.chunk_size) else {
                     return Err(Error::new(
                         ErrorKind::Invalid,
-                        format!("opts.chunk_size: {} is beyond the address space", given.chunk_size),
+                        format!("opts.chunk_size: {} is more than any chunk can have; the default is 2 MiB", given.chunk_size),
                     ));
                 };
                 o = PoolOptions { chunk_size, max_bytes: given.max_bytes, preallocate_bytes: given.preallocate_bytes, ..o };

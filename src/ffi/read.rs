@@ -35,9 +35,9 @@ pub struct region_column_t {
     pub family: u32,
     /// REGION_COL_*
     pub kind: u32,
-    /// Qualifier.
+    /// Qualifier; empty for REGION_COL_FAMILY.
     pub qual: region_slice_t,
-    /// REGION_COL_RANGE: first qualifier beyond.
+    /// REGION_COL_RANGE: first qualifier beyond. Else empty.
     pub qual_end: region_slice_t,
 }
 plain!(region_column_t);
@@ -59,6 +59,15 @@ pub(super) fn columns<'a>(
     for i in 0..n {
         let one = elements.get(i).and_then(|col| {
             let (from, to) = (col.qual.bytes(c, "qual")?, col.qual_end.bytes(c, "qual_end")?);
+            let takes = match col.kind {
+                0 => [("qual", from.is_empty()), ("qual_end", to.is_empty())],
+                1 | 2 => [("qual_end", to.is_empty()); 2],
+                _ => [("", true); 2],
+            };
+            if let Some((field, _)) = takes.iter().find(|(_, fits)| !fits) {
+                let name = ["REGION_COL_FAMILY", "REGION_COL_EXACT", "REGION_COL_PREFIX"].get(col.kind as usize).unwrap_or(&"");
+                return Err(Error::new(ErrorKind::Invalid, format!("{field}: {name} does not take it; leave it empty")));
+            }
             match col.kind {
                 0 => Ok(ColumnFilter::Family(col.family)),
                 1 => Ok(ColumnFilter::Exact(col.family, from)),

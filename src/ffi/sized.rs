@@ -35,7 +35,7 @@ pub(super) fn zeroed<P: Plain>() -> P {
 fn bad_size(name: &str, size: usize, least: usize) -> Error {
     Error::new(
         ErrorKind::Invalid,
-        format!("{name}: a size of {size} bytes; it must be a multiple of 8 from {least} to {SIZE_MAX}: set it to sizeof"),
+        format!("{name}: its size is given as {size} bytes; set it to sizeof (a multiple of 8 from {least} to {SIZE_MAX})"),
     )
 }
 
@@ -142,10 +142,13 @@ impl<'a, P: Plain> Elements<'a, P> {
                 return Err(bad_size(name, size, least));
             }
             if base.is_null() {
-                return Err(Error::new(ErrorKind::Invalid, format!("{name} is NULL, but there are {len} of them")));
+                return Err(Error::new(ErrorKind::Invalid, format!("{name} is NULL, but its number of elements is {len}")));
             }
             if len.checked_mul(size).is_none_or(|bytes| bytes > isize::MAX as usize) {
-                return Err(Error::new(ErrorKind::Invalid, format!("{name}: {len} elements of {size} bytes do not fit an address space")));
+                return Err(Error::new(
+                    ErrorKind::Invalid,
+                    format!("{name}: {len} elements of {size} bytes are more than any array can have (a negative number?)"),
+                ));
             }
         }
         Ok(Self { caller, base, len, size, least, name })

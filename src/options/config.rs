@@ -126,7 +126,14 @@ pub const KNOBS: &[Knob] = &[
     },
     number!(sync_interval_ms, Number, 1_000, 1, 3_600_000, "milliseconds between background syncs of the log"),
     number!(write_timeout_us, Number, 10_000_000, 1, u64::MAX, "microseconds that a call waits which names no timeout; 1 = not at all"),
-    number!(memstore_limit, Bytes, GIB, 256 * KIB, 64 * TIB, "bytes of memstore memory; hard"),
+    number!(
+        memstore_limit,
+        Bytes,
+        GIB,
+        256 * KIB,
+        64 * TIB,
+        "bytes of memstore memory; hard; no less than an empty memstore takes of the chunk pool: one chunk, 2 MiB in the default pool"
+    ),
     number!(flush_bytes, Bytes, 128 * MIB, 64 * KIB, 64 * TIB, "bytes of memstore at which a flush starts"),
     number!(block_cache_bytes, Bytes, 256 * MIB, 0, 64 * TIB, "bytes of block cache"),
     number!(wal_bytes_max, Bytes, 8 * GIB, 256 * KIB, 64 * TIB, "bytes of log at which writes wait for a flush"),

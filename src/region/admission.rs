@@ -6,7 +6,7 @@ use super::lifecycle::{Call, closed};
 use crate::clock::{Timeout, monotonic_nanos};
 use crate::commit::Refusal;
 use crate::commit::mutation::Terms;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, counted};
 use crate::fail;
 use crate::ids::{ROW_BYTES_MAX, TIMESTAMP_MAX, Tick};
 use crate::mslab::wait_for_memory;
@@ -143,7 +143,12 @@ impl Inner {
         let what = if used + pool.chunk_size > limit {
             format!("the memstore is full: {used} of memstore_limit = {limit} bytes")
         } else {
-            format!("the chunk pool is full: {} chunks of {} bytes in use, at most {}", pool.in_use, pool.chunk_size, pool.max_chunks)
+            format!(
+                "the chunk pool is full: {} of {} bytes in use, at most {}",
+                counted(pool.in_use, "chunk", "chunks"),
+                pool.chunk_size,
+                pool.max_chunks
+            )
         };
         let why = if may_come { format!("for {} µs", timeout.micros()) } else { "and nothing that could free some is running".into() };
         fail!(Busy, "{what}, {why}; nothing was changed. {}", self.what_holds_memory())
@@ -154,10 +159,11 @@ impl Inner {
             let slot = self.state.slots.claim(super::thread::index());
             self.state.view.load(&slot).old_cells()
         };
-        let children = self.open_children();
         let mut text = format!(
-            "{} bytes of it are {} older versions, replaced values and delete markers; {children} snapshots, scanners and pinned values are open",
-            old.bytes, old.cells
+            "{} bytes of it are {} older versions, replaced values and delete markers; {} open",
+            old.bytes,
+            old.cells,
+            counted(self.open_children(), "snapshot, scanner or pinned value is", "snapshots, scanners and pinned values are")
         );
         if let Some(oldest) = self.state.points.oldest() {
             let age = monotonic_nanos().saturating_sub(oldest.opened.ns) / 1_000_000_000;
@@ -187,7 +193,7 @@ fn check_options(kind: CallKind, o: &WriteOptions, durability: Durability) -> Re
         return fail!(Invalid, "an increment gets a timestamp above that of the value it adds to; leave timestamp 0");
     }
     if o.flags & !WriteOptions::FLAGS_ALL != 0 {
-        return fail!(Unsupported, "unknown write flags {:#x}", o.flags & !WriteOptions::FLAGS_ALL);
+        return fail!(Unsupported, "flags: {:#x} is not known to this version", o.flags & !WriteOptions::FLAGS_ALL);
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::Inner;
 use super::admission::WriteTerms;
 use super::face::{CommitInfo, Found, Mutation, Op, ValueSink};
 use super::increment::no_family;
-use super::mutate::VALUE_BYTES_MAX;
+use super::mutate::{VALUE_BYTES_MAX, check_flags};
 use super::pinned::PinnedValue;
 use super::thread::{Scratch, with_scratch};
 use crate::commit::mutation::{CellChange, RowChange, Stamp, Write};
@@ -39,9 +39,7 @@ impl Inner {
         }
         with_scratch(|thread, scratch| {
             let (mut call, mut terms) = self.enter_write(CallKind::Write, thread, o)?;
-            if terms.flags != 0 {
-                return fail!(Invalid, "flags {:#x} are for increments and batches", terms.flags);
-            }
+            check_flags(terms.flags)?;
             if terms.timestamp != 0 {
                 return fail!(Invalid, "an append gets a timestamp above that of the value it adds to; leave timestamp 0");
             }

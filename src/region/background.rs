@@ -46,7 +46,7 @@ impl Inner {
             let view = self.state.view.load(&slot);
             let generation = Generation(view.active.generation().0 + 1);
             let active = Segment::new(generation, &self.state.pool, &self.state.budget, view.active.rows() as usize, self.state.hash_key)
-                .map_err(|_| Error::new(ErrorKind::Busy, "no memory for another memstore segment"))?;
+                .map_err(|_| Error::new(ErrorKind::Busy, "the memstore has no memory for another segment"))?;
             let mut sealed = Vec::with_capacity(view.sealed.len() + 1);
             sealed.push(Arc::clone(&view.active));
             sealed.extend(view.sealed.iter().cloned());

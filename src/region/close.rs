@@ -3,7 +3,7 @@
 use super::{CloseFlags, Inner};
 use crate::clock::Timeout;
 use crate::env::{Env, LockOutcome};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, counted};
 use crate::fail;
 use crate::store::manifest::{MANIFEST, Manifest};
 use crate::sync::Ordering;
@@ -61,6 +61,10 @@ impl Inner {
         let (last, end) = log.number_now();
         // Tried, not waited for: the manifest comes before the closer's lock. No call runs any more that could hold it.
         let Some(mut manifest) = self.manifest.try_lock() else { return Ok(()) };
+        if manifest.synced == end && last == self.number_at_open {
+            // Nothing was written: the note that the open has made says as much.
+            return Ok(());
+        }
         let next = Manifest { synced: end, last_number: last.0, ..manifest.clone() };
         match next.store(&*self.env, &self.path) {
             Ok(()) => *manifest = next,
@@ -73,7 +77,12 @@ impl Inner {
     fn refuse_children(&self) -> Result<()> {
         match self.open_children() {
             0 => Ok(()),
-            n => fail!(Busy, "{n} snapshots, scanners or pinned values are open; close them first, or use REGION_CLOSE_FORCE"),
+            n => fail!(
+                Busy,
+                "{}: {} open; close them first, or use REGION_CLOSE_FORCE",
+                self.path.display(),
+                counted(n, "snapshot, scanner or pinned value is", "snapshots, scanners or pinned values are")
+            ),
         }
     }
 
@@ -84,7 +93,12 @@ impl Inner {
                 return Ok(());
             }
             if timeout.is_over() {
-                return fail!(Timeout, "{running} calls were still running after {} µs; the region stays open", timeout.micros());
+                return fail!(
+                    Timeout,
+                    "{} still running after {} µs; the region stays open",
+                    counted(running, "call was", "calls were"),
+                    timeout.micros()
+                );
             }
             crate::sync::thread::sleep(timeout.left(Duration::from_micros(200)).max(Duration::from_micros(20)));
         }
@@ -108,7 +122,7 @@ pub fn destroy(env: &dyn Env, path: &Path) -> Result<()> {
     let show = path.display();
     let io = |what: &str, e: std::io::Error| Error::io(format!("{show}: {what}"), &e);
     if !env.is_dir(path).map_err(|e| io("look", e))? || !env.exists(&path.join(MANIFEST)).map_err(|e| io("look", e))? {
-        return Err(Error::new(ErrorKind::NoRegion, format!("{show} is not a region")));
+        return Err(Error::new(ErrorKind::NoRegion, format!("there is no region at {show}; nothing was removed")));
     }
     let lock = match env.lock(&path.join(LOCK), true, &env.holder_text()).map_err(|e| io("lock", e))? {
         LockOutcome::Held(lock) => lock,

@@ -107,9 +107,11 @@ impl Inner {
         let mut settings = Map::new();
         for knob in KNOBS {
             let value = knob.show(&self.settings);
+            // What an empty memstore takes depends on the pool.
+            let chunk = if knob.key == "memstore_limit" { self.state.pool.chunk_bytes() as u64 } else { 0 };
             settings.insert(
                 knob.key.into(),
-                json!({ "value": value, "default": knob.default, "min": knob.min, "max": knob.max, "about": knob.text }),
+                json!({ "value": value, "default": knob.default, "min": knob.min.max(chunk), "max": knob.max, "about": knob.text }),
             );
         }
         let text = json!({

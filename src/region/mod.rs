@@ -102,6 +102,8 @@ pub(crate) struct Inner {
     // Leaves.
     /// Released by close.
     dir_lock: Mutex<Option<Box<dyn DirLock>>>,
+    /// The log's last number before the first of this life.
+    number_at_open: SequenceNumber,
     /// Views that were replaced while the region was poisoned: calls that began before may still read them. They go with the region.
     retired: Mutex<Vec<Retired<View>>>,
 }

@@ -22,8 +22,22 @@ pub const VALUE_BYTES_MAX: usize = 10 << 20;
 pub(super) fn check_flags(flags: u32) -> Result<()> {
     match flags & !WriteOptions::ATOMIC {
         0 => Ok(()),
-        other => fail!(Invalid, "flags {other:#x} are for increments"),
+        other => fail!(Invalid, "flags: {} makes sense for increments only; this call stores or deletes bytes", flag_names(other)),
     }
+}
+
+/// The flags by their names.
+#[cold]
+fn flag_names(flags: u32) -> String {
+    let named = [
+        (WriteOptions::CHECK_OVERFLOW, "REGION_W_CHECK_OVERFLOW"),
+        (WriteOptions::BOUNDED, "REGION_W_BOUNDED"),
+        (WriteOptions::SATURATE, "REGION_W_SATURATE"),
+        (WriteOptions::SET, "REGION_W_SET"),
+        (WriteOptions::RETURN_OLD, "REGION_W_RETURN_OLD"),
+    ];
+    let set: Vec<&str> = named.iter().filter(|(bit, _)| flags & bit != 0).map(|(_, name)| *name).collect();
+    if set.is_empty() { format!("{flags:#x}") } else { set.join(" | ") }
 }
 
 impl Inner {

@@ -227,9 +227,7 @@ impl Inner {
     /// An append with a nonce, and the value it makes, if that is wanted.
     #[cold]
     pub(super) fn append_once(&self, m: Mutation<'_>, o: &WriteOptions, info: &mut CommitInfo, wanted: bool) -> Result<(Found, Vec<u8>)> {
-        if o.flags != 0 {
-            return fail!(Invalid, "flags {:#x} are for increments and batches", o.flags);
-        }
+        check_flags(o.flags)?;
         let mut appended = wanted.then(Appended::default);
         self.one(CallKind::Write, m, o, info, &mut appended)?;
         let Appended { value, above } = appended.unwrap_or_default();

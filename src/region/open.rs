@@ -11,11 +11,11 @@ use super::place::{self, io_at, lock_directory, make_directory, no_region};
 use super::recover::{Coming, Replay, Replayed};
 use super::{Inner, watch};
 use crate::clock::{Clock, RegionClock, SystemClock};
-use crate::env::Env;
+use crate::env::{DirLock, Env};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fail;
 use crate::health::Health;
-use crate::ids::{Generation, RowHasher, Tick};
+use crate::ids::{Generation, RowHasher, SequenceNumber, Tick};
 use crate::memstore::{NoMemory, Segment};
 use crate::mslab::{ChunkPool, MemoryBudget};
 use crate::mvcc::{CommitSlots, Published, ReadPoints};
@@ -72,12 +72,12 @@ pub fn open_with(
 
     let budget = Arc::new(MemoryBudget::new(settings.memstore_limit));
     let mut seed = [0; 8];
-    env.random(&mut seed).map_err(|e| Error::io("random bytes", &e))?;
+    env.random(&mut seed).map_err(|e| Error::io("get random bytes", &e))?;
     let hash_key = u64::from_le_bytes(seed);
     let hasher = RowHasher::new(hash_key);
 
     let log_options = log_options(path, &settings, &manifest);
-    let segment = Segment::new(Generation(0), &pool, &budget, 0, hash_key).map_err(|NoMemory| too_small(&settings))?;
+    let segment = Segment::new(Generation(0), &pool, &budget, 0, hash_key).map_err(|NoMemory| too_small(&settings, &pool))?;
     let replay = Replay {
         segment: &segment,
         families: &manifest.families,
@@ -98,15 +98,16 @@ pub fn open_with(
     let (points, busy) = (ReadPoints::new(), Arc::new(slots.watched()));
     let last = recovered.last.max(manifest.max_number).max(manifest.last_number);
     let hook_context = hook_context(&manifest.region);
-    let log = if read_only { None } else { Some(start_log(&env, log_options, last, &recovered, &health)?) };
+    let log = if read_only { None } else { Some(start_log(&env, log_options, last, &recovered, &health).map_err(|e| no_room(e, path))?) };
+    let mut number_at_open = SequenceNumber(0);
     if let Some(log) = &log {
+        (number_at_open, manifest.synced) = log.number_now();
         // From here on the log has this life's segment: durable before anybody is let in, together with families and settings that are new. The manifest is replaced
         // whatever it says, which settles what a process that died over it left open.
-        manifest.synced = log.number_now().1;
-        let (through, unit) = (log.number_now().0.0, clock.unit());
-        create_families(&mut manifest, options, Change { through, unit, now: clock.now() })?;
+        let through = number_at_open.0;
+        create_families(&mut manifest, options, Change { through, unit: clock.unit(), now: clock.now() })?;
         keep_settings(&mut manifest, &settings);
-        manifest.store(&*env, path)?;
+        manifest.store(&*env, path).map_err(|e| no_room(e, path))?;
         let mut look = watch::look(path, &settings, points.view(), Arc::clone(&busy));
         let (table, time, clock) = (Arc::clone(&nonces), nonce_time, clock.clone());
         log.wake(move || {
@@ -117,7 +118,7 @@ pub fn open_with(
     let locks = RowLockTable::new(settings.lock_buckets.trailing_zeros());
     locks.raise_floor(Tick(recovered.max_tick.max(manifest.max_tick)));
     let view = View { active: Arc::new(active), sealed: Vec::new(), families: Arc::new(manifest.families.clone()) };
-    let report = report(&recovered, &replayed, read_only, lock.is_none());
+    let report = report(&recovered, &replayed, read_only, lock.as_deref());
     let (show, commits) = (path.display(), replayed.commits);
     let remembered = nonces.stats();
     if remembered.bytes > remembered.bytes_max {
@@ -175,6 +176,7 @@ pub fn open_with(
         seal_lock: Mutex::new(()),
         close_lock: Mutex::new(()),
         dir_lock: Mutex::new(lock),
+        number_at_open,
         retired: Mutex::new(Vec::new()),
     })
 }
@@ -272,12 +274,38 @@ fn record_bytes_max(settings: &Settings) -> usize {
 }
 
 #[cold]
-pub(super) fn too_small(settings: &Settings) -> Error {
-    Error::new(
-        ErrorKind::NoMem,
-        format!("no memory for an empty memstore: memstore_limit is {} bytes, or the chunk pool is used up", settings.memstore_limit),
-    )
+pub(super) fn too_small(settings: &Settings, pool: &Arc<ChunkPool>) -> Error {
+    let (limit, chunk) = (settings.memstore_limit, pool.chunk_bytes());
+    // The same without a limit: what it takes is the least that would do. It depends on the pool, so that no table can say it.
+    let unlimited = Arc::new(MemoryBudget::new(u64::MAX));
+    match Segment::new(Generation(0), pool, &unlimited, 0, 0) {
+        Ok(_) if unlimited.used() > limit => Error::new(
+            ErrorKind::Invalid,
+            format!(
+                "memstore_limit is {limit}, but an empty memstore takes {} bytes of this chunk pool, whose chunks have {chunk}: set it to at \
+                 least that, or use a pool with smaller chunks",
+                unlimited.used()
+            ),
+        ),
+        _ => Error::new(ErrorKind::NoMem, format!("the chunk pool has no room for an empty memstore (chunks of {chunk} bytes)")),
+    }
 }
+
+/// A disk that is too full to open for writing: how much it takes, and that reading takes nothing.
+#[cold]
+fn no_room(e: Error, path: &Path) -> Error {
+    if e.kind() != ErrorKind::NoSpace {
+        return e;
+    }
+    e.context(format_args!(
+        "{}: opening it for writing needs {OPEN_BYTES} bytes of free disk space (a log segment, and the manifest anew); free them, or use \
+         REGION_OPEN_READ_ONLY, which needs none",
+        path.display()
+    ))
+}
+
+/// The smallest log segment, and twice the manifest of a region with some families.
+const OPEN_BYTES: u64 = 128 << 10;
 
 fn hook_context(region: &[u8; 16]) -> u64 {
     u64::from_le_bytes(region.first_chunk().copied().unwrap_or_default())
@@ -342,11 +370,12 @@ fn create_families(manifest: &mut Manifest, options: &RegionOptions, change: Cha
     Ok(())
 }
 
-fn report(recovered: &Recovered, replayed: &Replayed, read_only: bool, unlocked: bool) -> String {
+fn report(recovered: &Recovered, replayed: &Replayed, read_only: bool, lock: Option<&dyn DirLock>) -> String {
     let facts = &recovered.report;
     json!({
         "read_only": read_only,
-        "writer_cannot_be_detected": unlocked,
+        "writer_cannot_be_detected": lock.is_none(),
+        "directory_cannot_be_locked": lock.is_none_or(|l| !l.guards_directory()),
         "commits": replayed.commits,
         "cells": replayed.cells,
         "cells_of_dropped_families": replayed.skipped,

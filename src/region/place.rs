@@ -51,7 +51,7 @@ pub(super) fn try_new(env: &dyn Env, path: &Path, settings: &Settings, pool: &Ar
     let there = env.exists(path).map_err(io_at(path, "look"))?;
     crate::wal::check_place(env, if there { path } else { parent(path) }, path, settings.wal_io, settings.allow_network_fs)?;
     let budget = Arc::new(MemoryBudget::new(settings.memstore_limit));
-    Segment::new(Generation(0), pool, &budget, 0, 0).map(drop).map_err(|NoMemory| too_small(settings))
+    Segment::new(Generation(0), pool, &budget, 0, 0).map(drop).map_err(|NoMemory| too_small(settings, pool))
 }
 
 #[cold]

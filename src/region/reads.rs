@@ -175,7 +175,7 @@ impl Inner {
             return fail!(Invalid, "the time range [{}, {}) ends before it begins", o.min_ts, o.max_ts);
         }
         if o.flags & !ReadOptions::FLAGS_ALL != 0 {
-            return fail!(Unsupported, "unknown read flags {:#x}", o.flags & !ReadOptions::FLAGS_ALL);
+            return fail!(Unsupported, "flags: {:#x} is not known to this version", o.flags & !ReadOptions::FLAGS_ALL);
         }
         Ok(())
     }

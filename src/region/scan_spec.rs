@@ -42,10 +42,10 @@ pub(super) fn terms(inner: &Inner, o: &ReadOptions, max_versions: u32, raw: bool
 pub(super) fn rows(spec: &ScanSpec<'_>) -> Result<Rows> {
     let has = |flag| spec.flags & flag != 0;
     if has(!ScanSpec::FLAGS_ALL) {
-        return fail!(Unsupported, "unknown scan flags {:#x}", spec.flags & !ScanSpec::FLAGS_ALL);
+        return fail!(Unsupported, "flags: {:#x} is not known to this version", spec.flags & !ScanSpec::FLAGS_ALL);
     }
     if has(ScanSpec::RAW) && !spec.columns.is_empty() {
-        return fail!(Invalid, "a raw scan shows every column: RAW and columns cannot be asked for together");
+        return fail!(Invalid, "columns: a scan with REGION_SCAN_RAW shows every column; leave them out, or leave RAW out");
     }
     for (name, row) in [("start_row", spec.start_row), ("end_row", spec.end_row), ("row_prefix", spec.row_prefix)] {
         if row.len() > ROW_BYTES_MAX {

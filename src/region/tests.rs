@@ -3,7 +3,7 @@
 use super::*;
 use crate::env::mem::MemEnv;
 use crate::error::ErrorKind;
-use crate::options::OpenFlags;
+use crate::options::{Durability, OpenFlags};
 
 fn open(env: &MemEnv, config: &str) -> Result<Region> {
     let options = RegionOptions {
@@ -48,4 +48,25 @@ fn errors_from_the_system_keep_their_number() {
     env.set_lock_permission(false);
     let e = open(&env, "").err().unwrap();
     assert_eq!((e.kind(), e.os_errno()), (ErrorKind::Io, libc::EACCES), "{e}");
+}
+
+/// A life that wrote nothing has nothing to note: its close leaves the manifest as it is. One that gave numbers notes them, in the log or not.
+#[test]
+fn a_close_without_a_commit_leaves_the_manifest() {
+    let env = MemEnv::new();
+    let manifest = || env.identity(Path::new("/r/MANIFEST")).unwrap();
+    let stored_at_close = |level: Option<Durability>| {
+        let r = open(&env, "").unwrap();
+        let opened = manifest();
+        if let Some(level) = level {
+            let o = WriteOptions { durability: Some(level), ..WriteOptions::DEFAULT };
+            r.put(b"row", 1, b"q", b"v", &o, &mut CommitInfo::default()).unwrap();
+        }
+        r.close(CloseFlags::default(), Timeout::forever()).unwrap();
+        manifest() != opened
+    };
+    assert!(!stored_at_close(None));
+    assert!(stored_at_close(Some(Durability::SyncWal)));
+    assert!(!stored_at_close(None));
+    assert!(stored_at_close(Some(Durability::SkipWal)));
 }

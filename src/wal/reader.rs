@@ -3,6 +3,8 @@
 //! Reads are big and sequential into one reused buffer; records are looked at in place, so that nothing is allocated or copied per record. A buffer grows beyond a
 //! megabyte only for a record whose header word proves that it was written at this very place, and never beyond the file's own length.
 //! A read error is an error of the open, never an end of the log. A file is open only while it is read: a log may have more segments than a process may have files.
+//! A file of a few pages (a life that wrote little) is read whole when its header is looked at, and not opened again: ten thousand short lives are then half the
+//! work to open.
 #![forbid(unsafe_code)]
 
 use super::format::{self, Found, HeaderWord, RawRecord, SEGMENT_HEADER_BYTES, SaltCrc, SegmentHeader};
@@ -14,6 +16,8 @@ use std::path::{Path, PathBuf};
 const READ_BYTES: usize = 1 << 20;
 /// A PAD's fields and trailer, or the whole of a short record.
 const LOOK_BYTES: usize = format::RECORD_BYTES_MIN;
+/// A file of at most so many bytes is read whole with its header.
+const SMALL_BYTES: u32 = 16 << 10;
 
 /// The caller's callback and how far it was told. Shared by all segments of a recovery.
 pub(super) struct Progress<'a> {
@@ -62,12 +66,15 @@ pub(super) struct SegmentFile {
     /// Length of the file, cut to what offsets can name.
     pub(super) len: u32,
     salt: SaltCrc,
+    /// Of a small file: what stands behind the header, without the zeros at its end.
+    content: Option<Box<[u8]>>,
 }
 
 /// The same while it is read.
 pub(super) struct OpenSegment<'s> {
     of: &'s SegmentFile,
-    pub(super) file: Box<dyn EnvFile>,
+    /// None: it was read whole already.
+    file: Option<Box<dyn EnvFile>>,
 }
 
 /// What stands at a position.
@@ -118,11 +125,18 @@ pub(super) fn look(env: &dyn Env, path: PathBuf) -> Result<std::result::Result<S
     let file = open_file(env, &path, false)?;
     let len = file.len().map_err(|e| read_error(&path, 0, &e))?;
     let len = u32::try_from(len).unwrap_or(u32::MAX) & !7;
-    let mut bytes = vec![0; SEGMENT_HEADER_BYTES as usize];
+    let small = len <= SMALL_BYTES;
+    let mut bytes = vec![0; SEGMENT_HEADER_BYTES.max(if small { len } else { 0 }) as usize];
     let n = read_full(&*file, &mut bytes, 0).map_err(|(at, e)| read_error(&path, at, &e))?;
     bytes.truncate(n);
+    let content = small.then(|| {
+        let behind = bytes.get(SEGMENT_HEADER_BYTES as usize..).unwrap_or_default();
+        let end = behind.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1);
+        behind.get(..end).unwrap_or_default().into()
+    });
+    bytes.truncate(SEGMENT_HEADER_BYTES as usize);
     Ok(match SegmentHeader::decode(&bytes) {
-        Ok(header) => Ok(SegmentFile { salt: SaltCrc::new(header.salt), path, header, len }),
+        Ok(header) => Ok(SegmentFile { salt: SaltCrc::new(header.salt), path, header, len, content }),
         Err(what) => Err(corrupt(&path, 0, what)),
     })
 }
@@ -142,8 +156,23 @@ fn read_full(file: &dyn EnvFile, to: &mut [u8], offset: u64) -> std::result::Res
 }
 
 impl SegmentFile {
-    pub(super) fn open(&self, env: &dyn Env, writable: bool) -> Result<OpenSegment<'_>> {
-        Ok(OpenSegment { of: self, file: open_file(env, &self.path, writable)? })
+    /// To be read.
+    pub(super) fn open(&self, env: &dyn Env) -> Result<OpenSegment<'_>> {
+        let file = if self.content.is_some() { None } else { Some(open_file(env, &self.path, false)?) };
+        Ok(OpenSegment { of: self, file })
+    }
+    /// To be synced, and written if `writable`.
+    pub(super) fn open_file(&self, env: &dyn Env, writable: bool) -> Result<Box<dyn EnvFile>> {
+        open_file(env, &self.path, writable)
+    }
+    /// Fills `to` with what a small file holds from `offset` on; `to` ends where the file does.
+    fn copy_content(content: &[u8], to: &mut [u8], offset: u32) {
+        let from = offset.saturating_sub(SEGMENT_HEADER_BYTES) as usize;
+        let there = content.get(from..).unwrap_or_default();
+        let n = there.len().min(to.len());
+        if let (Some(to), Some(there)) = (to.get_mut(..n), there.get(..n)) {
+            to.copy_from_slice(there);
+        }
     }
 }
 
@@ -160,8 +189,16 @@ impl OpenSegment<'_> {
         buffer.bytes.resize(want.max(READ_BYTES).min(left), 0);
         buffer.start = offset as u64;
         buffer.of = self.of.header.number;
-        let n = read_full(&*self.file, &mut buffer.bytes, offset as u64).map_err(|(at, e)| read_error(&self.of.path, at, &e))?;
-        buffer.bytes.truncate(n);
+        match (&self.file, &self.of.content) {
+            (Some(file), _) => {
+                let n = read_full(&**file, &mut buffer.bytes, offset as u64).map_err(|(at, e)| read_error(&self.of.path, at, &e))?;
+                buffer.bytes.truncate(n);
+            }
+            (None, content) => {
+                buffer.bytes.fill(0);
+                SegmentFile::copy_content(content.as_deref().unwrap_or_default(), &mut buffer.bytes, offset);
+            }
+        }
         Ok(&buffer.bytes)
     }
 

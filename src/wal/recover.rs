@@ -269,7 +269,7 @@ impl Walk<'_> {
         let (went_on, limit) = (limit.is_none(), limit.unwrap_or(segment.len));
         let mut offset = SEGMENT_HEADER_BYTES;
         let mut padded = false;
-        let reading = segment.open(self.env, false)?;
+        let reading = segment.open(self.env)?;
         let (mut told_to, mut told) = (offset, 0_usize);
         while offset < limit {
             told_to = told_to.max(offset);
@@ -379,7 +379,7 @@ impl Walk<'_> {
             let end = if i == at { offset } else { SEGMENT_HEADER_BYTES };
             // The word at the end itself is known not to start a valid record.
             let from = if i == at { offset.saturating_add(8) } else { SEGMENT_HEADER_BYTES };
-            let segment = segment.open(self.env, false)?;
+            let segment = segment.open(self.env)?;
             let found = segment.resync(&mut self.buffer, from, &mut self.progress)?;
             behind.valid += found.valid;
             self.mark = self.mark.max(found.mark);
@@ -418,7 +418,7 @@ fn make_durable(env: &dyn Env, segment: &SegmentFile, mark: LogPosition, end: Lo
     let what = |e: &std::io::Error| Error::io(format!("make log segment {} durable", segment.path.display()), e);
     let from = if number == mark.segment() { mark.offset() } else { 0 };
     let to = if number == end.segment() { end.offset() } else { segment.len };
-    let file = segment.open(env, !read_only)?.file;
+    let file = segment.open_file(env, !read_only)?;
     if !read_only {
         let mut piece = vec![0u8; 1 << 20];
         let mut at = from as u64;

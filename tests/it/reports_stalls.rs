@@ -185,7 +185,7 @@ fn bug_84() {
         assert_eq!(kind(waiter.join().unwrap()), ErrorKind::Closed);
         for _ in 0..2 {
             let e = rig.region.close(CloseFlags::default(), SHORT).unwrap_err();
-            assert!(e.kind() == ErrorKind::Timeout && e.message().contains("1 calls were still running"), "{e}");
+            assert!(e.kind() == ErrorKind::Timeout && e.message().contains("1 call was still running"), "{e}");
             assert!(e.message().contains("the region stays open"), "{e}");
             assert_eq!(inc(&rig.region, b"between", b"n", 0), 0);
         }

@@ -4,7 +4,7 @@ use crate::rig::*;
 use region::clock::Timeout;
 use region::error::ErrorKind;
 use region::ids::FamilyId;
-use region::options::{Durability, FamilySpec, OpenFlags, ReadOptions, RegionOptions};
+use region::options::{Durability, FamilySpec, OpenFlags, ReadOptions, RegionOptions, WriteOptions};
 use region::region::{BatchOutcome, CloseFlags, Region, ScanSpec};
 use std::sync::mpsc;
 
@@ -14,7 +14,9 @@ fn p_v1_a_batch_waits_for_the_sync_of_every_run() {
     let rig = Rig::new("lock_buckets=65536");
     inc(&rig.region, b"a", b"n", 1);
     let gate = rig.pause_sync();
-    let writer = rig.spawn(|r| inc_with(r, b"a", b"n", 10, &at(Durability::FsyncWal)).map(|c| c.value));
+    // For ever: on a loaded machine the call's own time can be over before its last run, which then never comes.
+    let for_ever = |level| WriteOptions { timeout_us: Some(u64::MAX), ..at(level) };
+    let writer = rig.spawn(move |r| inc_with(r, b"a", b"n", 10, &for_ever(Durability::FsyncWal)).map(|c| c.value));
     gate.wait_until_reached();
     let (done, is_done) = mpsc::channel();
     let caller = rig.spawn(move |r| {
@@ -22,7 +24,7 @@ fn p_v1_a_batch_waits_for_the_sync_of_every_run() {
         let rows: Vec<Vec<u8>> = (0..300).map(|i| format!("row{i}").into_bytes()).collect();
         let mut ops = vec![op_inc(b"a", b"n", 100)];
         ops.extend(rows.iter().map(|row| op_inc(row, b"n", 1)));
-        let outcome = batch(r, ops, &at(Durability::SyncWal)).0;
+        let outcome = batch(r, ops, &for_ever(Durability::SyncWal)).0;
         done.send(()).unwrap();
         let seen = counter(r, b"a", b"n");
         (matches!(outcome, Ok(BatchOutcome::Done)), seen)

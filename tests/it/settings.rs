@@ -243,7 +243,7 @@ fn a_refused_open_leaves_nothing() {
     let large_chunks = || ChunkPool::new(PoolOptions { chunk_size: 2 << 20, max_bytes: 64 << 20, ..PoolOptions::default() }).unwrap();
     type Case = (&'static str, FsKind, RegionOptions, ErrorKind);
     let cases: [Case; 7] = [
-        ("memstore_limit", FsKind::Mappable, RegionOptions { memstore_limit: 1 << 20, ..creating() }, ErrorKind::NoMem),
+        ("memstore_limit", FsKind::Mappable, RegionOptions { memstore_limit: 1 << 20, ..creating() }, ErrorKind::Invalid),
         ("memstore_limit", FsKind::Mappable, RegionOptions { memstore_limit: 1, ..creating() }, ErrorKind::Invalid),
         ("wal_io", FsKind::Other, RegionOptions { wal_io: Some(WalIo::Mapped), ..creating() }, ErrorKind::Unsupported),
         ("allow_network_fs", FsKind::Network, creating(), ErrorKind::Unsupported),
@@ -274,4 +274,55 @@ fn a_refused_open_leaves_nothing() {
     mem.create(&Path::new(DIR).join("theirs")).unwrap();
     assert_eq!(open(&mem, creating()).err().map(|e| e.kind()), Some(ErrorKind::Invalid));
     assert_eq!(mem.list(Path::new(DIR)).unwrap(), ["theirs"]);
+}
+
+/// What an empty memstore takes depends on the pool: a smaller limit is refused with the least that would do, which describe names as its bound.
+#[test]
+fn a_memstore_limit_below_one_chunk_names_the_least_that_would_do() {
+    let mem = MemEnv::new();
+    let pool = |max| ChunkPool::new(PoolOptions { chunk_size: 2 << 20, max_bytes: max, ..PoolOptions::default() }).unwrap();
+    let open_at = |limit, pool: &Arc<ChunkPool>| {
+        let o = RegionOptions { memstore_limit: limit, ..creating() };
+        Region::open_in(Arc::new(mem.clone()), Path::new(DIR), o, Some(Arc::clone(pool)), None)
+    };
+    let large = pool(64 << 20);
+    for limit in [256 << 10, 1 << 20, (2 << 20) - 1] {
+        let e = open_at(limit, &large).err().unwrap();
+        assert!(e.kind() == ErrorKind::Invalid && e.message().contains("memstore_limit") && e.message().contains("2097152"), "{e}");
+        assert!(!mem.exists(Path::new(DIR)).unwrap(), "nothing is made");
+    }
+    let r = open_at(2 << 20, &large).unwrap();
+    inc(&r, b"row", b"n", 1);
+    let text = r.describe().unwrap();
+    let knob = text.split("\"memstore_limit\":{").nth(1).unwrap().split('}').next().unwrap();
+    assert!(knob.contains("\"min\":2097152"), "{knob}");
+    close(&r);
+    // A pool that is used up is no matter of the limit.
+    let small = pool(2 << 20);
+    let other = MemEnv::new();
+    let holder = Region::open_in(Arc::new(other), Path::new(DIR), creating(), Some(Arc::clone(&small)), None).unwrap();
+    let e = open_at(2 << 20, &small).err().unwrap();
+    assert!(e.kind() == ErrorKind::NoMem && e.message().contains("chunk pool"), "{e}");
+    drop(holder);
+}
+
+/// A disk without a free block: an open for writing says how much it needs, and reading goes without.
+#[test]
+fn a_full_disk_says_what_an_open_needs_and_is_read_all_the_same() {
+    let mem = MemEnv::new();
+    let r = open(&mem, creating()).unwrap();
+    inc(&r, b"row", b"n", 5);
+    close(&r);
+    mem.set_capacity(Some(mem.used_bytes()));
+    let e = open(&mem, creating()).err().unwrap();
+    assert_eq!(e.kind(), ErrorKind::NoSpace);
+    assert!(e.message().contains("131072 bytes") && e.message().contains("REGION_OPEN_READ_ONLY"), "{e}");
+    let reading = RegionOptions { flags: OpenFlags { read_only: true, ..OpenFlags::default() }, ..zeros() };
+    let r = open(&mem, reading).unwrap();
+    assert_eq!(counter(&r, b"row", b"n"), Some(5));
+    close(&r);
+    mem.set_capacity(Some(mem.used_bytes() + (128 << 10)));
+    let r = open(&mem, creating()).unwrap();
+    assert_eq!(inc(&r, b"row", b"n", 1), 6);
+    close(&r);
 }

@@ -213,3 +213,43 @@ fn every_dependency_says_why() {
     }
     assert!(seen > 10, "only {seen} dependencies found");
 }
+
+/// A lock file that is not up to date is changed by every build, and what is built is not what was committed.
+#[test]
+fn committed_lock_files_fit_and_scripts_hold_them() {
+    let read = |p: &str| fs::read_to_string(root().join(p)).unwrap_or_else(|e| panic!("{p}: {e}"));
+    let manifest = read("Cargo.toml");
+    let mut section = "";
+    let mut wanted = BTreeSet::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            section = line;
+        } else if section.ends_with("dependencies]") && !section.contains("dev-") && !line.starts_with('#') {
+            wanted.extend(line.split_once(" = ").map(|(name, _)| name.to_owned()));
+        }
+    }
+    for lock in ["fuzz/Cargo.lock", "benches/compare/boundary/Cargo.lock", "tools/tsan/Cargo.lock"] {
+        let text = read(lock);
+        let (_, package) = text.split_once("name = \"libregion\"").unwrap_or_else(|| panic!("{lock} does not have libregion"));
+        let (package, _) = package.split_once("[[package]]").unwrap_or((package, ""));
+        // A name with a version behind it: two versions of it are in the file.
+        let listed = package.split('"').skip(1).step_by(2).filter_map(|word| word.split(' ').next());
+        let has: BTreeSet<String> = listed.filter(|w| !w.starts_with(char::is_numeric)).map(str::to_owned).collect();
+        assert_eq!(has, wanted, "{lock} is out of date: cargo metadata --manifest-path {}", lock.replace(".lock", ".toml"));
+    }
+    let mut seen = 0;
+    for script in
+        ["tools/fuzz.sh", "tools/tsan.sh", "tools/test.sh", "tools/loom.sh", "tools/demo.sh", "benches/compare/run.sh", "Makefile"]
+    {
+        let text = read(script).replace("\\\n", " ");
+        for line in text.lines().filter(|l| !l.trim_start().starts_with('#')) {
+            for call in ["cargo build", "cargo test", "cargo clippy", "cargo bench"] {
+                if line.contains(call) && !line.contains("missing") && !line.contains("say ") {
+                    assert!(line.contains("--locked"), "{script}: without --locked: {line}");
+                    seen += 1;
+                }
+            }
+        }
+    }
+    assert!(seen > 10, "only {seen} calls of cargo found");
+}

@@ -110,7 +110,6 @@ impl Call {
             || counts && flags & WriteOptions::SATURATE != 0 && !bounded
             || counts && bounded && self.options.min_value > self.options.max_value
             || !counts && flags & !WriteOptions::ATOMIC != 0
-            || self.verb == Verb::Append && flags != 0
             || matches!(self.verb, Verb::Increment | Verb::IncrementRow | Verb::IncrementMany | Verb::Append)
                 && self.options.timestamp != 0;
         wrong.then_some(ErrorKind::Invalid)

@@ -23,7 +23,8 @@ from .errors import (
 )  # fmt: skip
 from .family import Family
 from .log import LogPump, log_to, poll_log, set_log_level
-from .opening import Progress, destroy, open
+from .opening import Progress, destroy
+from .opening import open as open
 from .options import Column, CommitInfo, Durability, new_nonce
 from .pool import ChunkPool, default_pool_stats, default_pool_trim
 from .reads import Snapshot
@@ -32,13 +33,16 @@ from .scan import Cell, Scanner
 
 __version__ = "0.1.0"
 
+open_region = open
+"""`libregion.open` under a name that hides nothing: `from libregion import *` leaves the built-in open alone."""
+
 __all__ = [
     "AbiMismatch", "BadHandle", "Batch", "Busy", "Cancelled", "Cell", "ChunkPool", "Closed", "Column", "CommitInfo", "Corrupt",
     "Durability", "Exists", "Family", "Forked", "Internal", "Invalid", "IoError", "LibraryError", "Locked", "LogPump", "NoFamily",
     "NoMemory", "NoRegion", "NoSpace", "NotApplied", "NotCounter", "NotRun", "OpResult", "OutOfRange", "OutcomeUnknown",
     "Overflow", "Panic", "Partial", "Poisoned", "Progress", "ReadOnly", "Region", "RegionError", "Scanner", "Snapshot", "Taken",
     "Timeout", "TooLarge", "Unsupported", "build_info", "default_pool_stats", "default_pool_trim", "destroy", "errors",
-    "library_path", "library_version", "log_to", "new_nonce", "open", "poll_log", "set_log_level",
+    "library_path", "library_version", "log_to", "new_nonce", "open_region", "poll_log", "set_log_level",
 ]  # fmt: skip
 
 

@@ -88,6 +88,7 @@ class Handle:
 
     @property
     def closed(self) -> bool:
+        """True once it was closed."""
         return self._handle is None
 
     def _closed(self) -> None:

@@ -32,22 +32,35 @@ def to_bytes(data: BytesLike, what: str) -> bytes:
         raise TypeError(f"{what}: bytes or a buffer is needed, not {type(data).__name__}") from None
 
 
+def to_int(n: int, what: str) -> int:
+    try:
+        return index(n)
+    except TypeError:
+        raise TypeError(f"{what}: an integer is needed, not {type(n).__name__}") from None
+
+
+def to_seconds(seconds: float, what: str) -> float:
+    if not isinstance(seconds, (int, float)):
+        raise TypeError(f"{what}: a number of seconds is needed, not {type(seconds).__name__}")
+    return seconds
+
+
 def to_i64(n: int, what: str) -> int:
-    n = index(n)
+    n = to_int(n, what)
     if not I64_MIN <= n <= I64_MAX:
         raise OverflowError(f"{what}: {n} does not fit a signed 64-bit integer")
     return n
 
 
 def to_u64(n: int, what: str) -> int:
-    n = index(n)
+    n = to_int(n, what)
     if not 0 <= n <= U64_MAX:
         raise OverflowError(f"{what}: {n} does not fit an unsigned 64-bit integer")
     return n
 
 
 def to_u32(n: int, what: str) -> int:
-    n = index(n)
+    n = to_int(n, what)
     if not 0 <= n < 2**32:
         raise OverflowError(f"{what}: {n} does not fit an unsigned 32-bit integer")
     return n
@@ -57,7 +70,7 @@ def to_micros(seconds: float | None, what: str = "timeout") -> int:
     """None: the region's default; 0: do not wait; math.inf: for ever."""
     if seconds is None:
         return c.TIMEOUT_DEFAULT
-    if math.isnan(seconds) or seconds < 0:
+    if math.isnan(to_seconds(seconds, what)) or seconds < 0:
         raise ValueError(f"{what}: {seconds} seconds")
     # Microsecond 0 means the default, 1 no waiting, the largest for ever.
     return max(c.NO_WAIT, int(min(seconds * 1e6, 2**63))) if seconds != math.inf else c.WAIT_FOREVER
@@ -67,7 +80,7 @@ def to_millis(seconds: float | None, what: str) -> int:
     """None: 0, which everywhere means the default."""
     if seconds is None:
         return 0
-    if not 0 < seconds < math.inf:
+    if not 0 < to_seconds(seconds, what) < math.inf:
         raise ValueError(f"{what}: {seconds} seconds")
     return max(1, round(seconds * 1e3))
 

@@ -57,12 +57,15 @@ class Batch:
         return self._ops.n
 
     def put(self, row: BytesLike, family: Family, qual: BytesLike, value: BytesLike, *, timestamp: int = 0) -> Batch:
+        """Stores a value."""
         return self._add(c.OP_PUT, row, self._id(family), qual, value, timestamp=timestamp)
 
     def increment(self, row: BytesLike, family: Family, qual: BytesLike, delta: int = 1) -> Batch:
+        """Adds to a counter; the new value is in `results`."""
         return self._add(c.OP_INCREMENT, row, self._id(family), qual, delta=delta)
 
     def append(self, row: BytesLike, family: Family, qual: BytesLike, suffix: BytesLike) -> Batch:
+        """Adds bytes to the end of a value."""
         return self._add(c.OP_APPEND, row, self._id(family), qual, suffix)
 
     def delete(self, row: BytesLike, family: Family, qual: BytesLike) -> Batch:
@@ -74,9 +77,15 @@ class Batch:
         return self._add(c.OP_DELETE_VERSION, row, self._id(family), qual, timestamp=timestamp)
 
     def delete_family(self, row: BytesLike, family: Family) -> Batch:
+        """All columns of a family in a row."""
         return self._add(c.OP_DELETE_FAMILY, row, self._id(family))
 
+    def delete_family_version(self, row: BytesLike, family: Family, *, timestamp: int) -> Batch:
+        """What the columns of a family in a row have at exactly this timestamp."""
+        return self._add(c.OP_DELETE_FAMILY_VERSION, row, self._id(family), timestamp=timestamp)
+
     def delete_row(self, row: BytesLike) -> Batch:
+        """All families of a row."""
         return self._add(c.OP_DELETE_ROW, row, 0)
 
     def check(

@@ -30,10 +30,12 @@ class OpResult(NamedTuple):
 
     @property
     def name(self) -> str:
+        """The status as region.h spells it."""
         return status_name(self.status)
 
     @property
     def retryable(self) -> bool:
+        """It changed nothing and may be made again."""
         return bool(self.flags & c.RESULT_RETRYABLE)
 
     @property
@@ -81,6 +83,7 @@ class RegionError(Exception):
 
     @property
     def name(self) -> str:
+        """The status as region.h spells it."""
         return status_name(self.code)
 
     def __str__(self) -> str:

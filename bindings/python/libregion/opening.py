@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -49,9 +50,12 @@ class OpenOptions(TypedDict, total=False):
     timeout: float
     """Seconds that a call waits which names no timeout; default 10."""
     background_threads: int
-    clock: Literal["ns", "us", "ms"]
-    tick: Literal["advance", "wait"]
-    wal: Literal["mapped", "write"]
+    clock_unit: Literal["ns", "us", "ms"]
+    """Unit of timestamps; settled when the region is created."""
+    tick_policy: Literal["advance", "wait"]
+    """What a row does whose clock has not moved since its last commit."""
+    wal_io: Literal["mapped", "write"]
+    """How the log is written; by default as the file system allows."""
     sync_interval: float
     """Seconds between background syncs; default 1."""
     memstore_limit: int
@@ -69,9 +73,9 @@ class OpenOptions(TypedDict, total=False):
 
 _ENUMS = {
     "durability": ("durability", DURABILITY),
-    "clock": ("clock_unit", {"ns": c.CLOCK_NS, "us": c.CLOCK_US, "ms": c.CLOCK_MS}),
-    "tick": ("tick_policy", {"advance": c.TICK_ADVANCE, "wait": c.TICK_WAIT}),
-    "wal": ("wal_io", {"mapped": c.WAL_MAPPED, "write": c.WAL_WRITE}),
+    "clock_unit": ("clock_unit", {"ns": c.CLOCK_NS, "us": c.CLOCK_US, "ms": c.CLOCK_MS}),
+    "tick_policy": ("tick_policy", {"advance": c.TICK_ADVANCE, "wait": c.TICK_WAIT}),
+    "wal_io": ("wal_io", {"mapped": c.WAL_MAPPED, "write": c.WAL_WRITE}),
 }
 _FLAGS = {"create": c.OPEN_CREATE, "exclusive": c.OPEN_ERROR_IF_EXISTS, "read_only": c.OPEN_READ_ONLY}
 _U64 = ("memstore_limit", "flush_bytes", "block_cache_bytes", "wal_bytes_max")
@@ -111,10 +115,12 @@ class _Watch:
         """
         if threading.current_thread() is not threading.main_thread():
             return call()
-        done = threading.Event()
+        done, claim = threading.Event(), threading.Lock()
         answer: list[int] = []
 
         def work() -> None:
+            if not claim.acquire(False):
+                return
             try:
                 answer.append(call())
             except BaseException as e:
@@ -122,13 +128,20 @@ class _Watch:
             finally:
                 done.set()
 
-        threading.Thread(target=work, name="libregion-open", daemon=True).start()
+        thread = threading.Thread(target=work, name="libregion-open", daemon=True)
+        started = False
         while True:
             try:
+                if not started:
+                    # It waits for the thread to run: a handler may raise in there, before or after the call has begun.
+                    started = True
+                    thread.start()
                 done.wait()
                 break
             except BaseException as e:
                 self.error = e  # The next callback cancels.
+                if claim.acquire(False):
+                    raise  # The call has not begun, and now it never will.
         return answer[0] if answer else c.E_INTERNAL
 
 
@@ -177,16 +190,24 @@ def _options(families: Iterable[Family | str | bytes], options: OpenOptions, kep
         elif key in _U64:
             setattr(o, key, to_u64(value, key))  # type: ignore[arg-type]
         elif key == "pool":
-            o.chunk_pool = value._open_handle()  # type: ignore[attr-defined]
+            if not isinstance(value, ChunkPool):
+                raise TypeError(f"pool: a ChunkPool is needed, not {type(value).__name__}")
+            o.chunk_pool = value._open_handle()
         elif key in ("start_row", "end_row"):
             data = to_bytes(value, key)  # type: ignore[arg-type]
             kept.append(data)
             setattr(o, key, to_slice(data))
         elif key == "config":
-            pairs = value if isinstance(value, str) else ",".join(f"{k}={v}" for k, v in value.items())  # type: ignore[attr-defined]
+            if not isinstance(value, (str, Mapping)):
+                raise TypeError(f"config: a string or a mapping is needed, not {type(value).__name__}")
+            pairs = value if isinstance(value, str) else ",".join(f"{k}={_setting(v)}" for k, v in value.items())
             o.config = no_nul(pairs.encode(), key)
         elif key != "progress":
-            raise TypeError(f"{key!r} is not an option of open")
+            close = difflib.get_close_matches(key, OpenOptions.__annotations__, 1)
+            hint = f"did you mean {close[0]!r}? " if close else ""
+            raise TypeError(f"{key!r} is not an option of open; {hint}Other settings of describe() go into config={{{key!r}: ...}}")
+        elif not callable(value):
+            raise TypeError(f"progress: a function is needed, not {type(value).__name__}")
     if isinstance(families, (str, bytes, Family)):
         raise TypeError("families: a list is needed, not one family")
     named = [f if isinstance(f, Family) else Family(f) for f in families]
@@ -196,6 +217,11 @@ def _options(families: Iterable[Family | str | bytes], options: OpenOptions, kep
         kept += (spelled, array)
         o.families, o.n_families, o.family_size = array, len(named), sizeof(region_family_t)
     return o
+
+
+def _setting(value: object) -> object:
+    """A value as config spells it."""
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def destroy(path: PathLike) -> None:

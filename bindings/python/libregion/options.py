@@ -50,6 +50,7 @@ class CommitInfo:
 
     @property
     def timestamp(self) -> int:
+        """That the commit gave to its cells."""
         return self._raw.timestamp
 
     @property
@@ -166,6 +167,7 @@ class Column(NamedTuple):
 
     @classmethod
     def exact(cls, family: str | bytes | int, qual: BytesLike) -> Column:
+        """One column."""
         return cls(family, c.COL_EXACT, qual)
 
     @classmethod

@@ -42,6 +42,7 @@ class ChunkPool(Handle):
         return self._handle
 
     def stats(self) -> dict[str, int]:
+        """Numbers of its chunks; their names are those of chunk_pool_stats_t."""
         return _stats(self._open_handle())
 
     def trim(self, keep_bytes: int = 0) -> None:
@@ -49,6 +50,7 @@ class ChunkPool(Handle):
         _trim(self._open_handle(), keep_bytes)
 
     def close(self) -> None:
+        """Closes it; regions that use it go on."""
         handle = self._handle
         if handle is not None:
             self._closed()
@@ -67,6 +69,7 @@ def default_pool_stats() -> dict[str, int]:
 
 
 def default_pool_trim(keep_bytes: int = 0) -> None:
+    """Gives idle chunks of that pool back to the system."""
     _trim(None, keep_bytes)
 
 

@@ -8,7 +8,7 @@ from ctypes import byref, c_char, c_int32, c_int64, c_ubyte, c_void_p, sizeof, s
 from typing import TYPE_CHECKING, cast
 
 from . import _constants as c
-from ._call import Handle, give, take
+from ._call import Handle, Scratch, give, take
 from ._convert import to_bytes, to_u32
 from ._library import lib
 from ._pack import cells, keys
@@ -31,6 +31,16 @@ if TYPE_CHECKING:
 _READ_KEYS = frozenset(ReadOptions.__annotations__)
 
 
+def value_of(s: Scratch) -> bytes:
+    """The value that a call has put into its scratch; given back to the library, if it was lent."""
+    val = s.value
+    try:
+        return string_at(val.data, val.len) if val.len else b""
+    finally:
+        if val.pin:
+            lib.region_value_release(s.value_ref)
+
+
 class Reads(Handle):
     """Reads of the newest values, or of those that a snapshot shows."""
 
@@ -47,14 +57,9 @@ class Reads(Handle):
         region, read = self._region, self._read(options)
         fid = region._family_id(family)
         s = take()
-        val = s.value
         rc: int = lib.region_get(region._handle, read, row, len(row), fid, qual, len(qual), s.value_ref, s.err_ref)
         if rc == c.OK:
-            try:
-                data = string_at(val.data, val.len) if val.len else b""
-            finally:
-                if val.pin:
-                    lib.region_value_release(s.value_ref)
+            data = value_of(s)
             give(s)
             return data
         if rc == c.NOT_FOUND:
@@ -229,6 +234,7 @@ class Snapshot(Reads):
         return seq
 
     def close(self) -> None:
+        """Lets go of the instant. Scans that were opened on it go on."""
         handle = self._handle
         if handle is not None:
             self._closed()

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterable
 from ctypes import byref, c_uint32, create_string_buffer, sizeof
-from typing import TYPE_CHECKING, Any, NamedTuple, Union, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union, cast, overload
 
 from . import _constants as c
 from ._call import error_of, give, take
@@ -19,7 +19,7 @@ from .errors import BY_CODE
 from .family import Family, family_from
 from .options import CommitInfo, IncrementOptions, WriteOptions, write_options
 from .pool import numbers
-from .reads import Reads, Snapshot
+from .reads import Reads, Snapshot, value_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -145,19 +145,32 @@ class Region(Reads):
             raise self._fail(rc, s)
         give(s)
 
+    @overload
     def append(
-        self, row: BytesLike, family: FamilyRef, qual: BytesLike, suffix: BytesLike, **options: Unpack[WriteOptions]
-    ) -> None:
-        """Adds bytes to the end of a value; an absent one is empty."""
+        self, row: BytesLike, family: FamilyRef, qual: BytesLike, suffix: BytesLike, *, return_new: Literal[True],
+        **options: Unpack[WriteOptions],
+    ) -> bytes: ...  # fmt: skip
+    @overload
+    def append(
+        self, row: BytesLike, family: FamilyRef, qual: BytesLike, suffix: BytesLike, *, return_new: bool = False,
+        **options: Unpack[WriteOptions],
+    ) -> bytes | None: ...  # fmt: skip
+    def append(
+        self, row: BytesLike, family: FamilyRef, qual: BytesLike, suffix: BytesLike, *, return_new: bool = False,
+        **options: Unpack[WriteOptions],
+    ) -> bytes | None:  # fmt: skip
+        """Adds bytes to the end of a value; an absent one is empty. Answers the whole new value with return_new, else None."""
         row, qual, suffix = to_bytes(row, "row"), to_bytes(qual, "qualifier"), to_bytes(suffix, "suffix")
         fid, opts = self._family_id(family), write_options(options)
         s = take()
         rc: int = lib.region_append(
-            self._handle, row, len(row), fid, qual, len(qual), suffix, len(suffix), opts, None, s.err_ref
+            self._handle, row, len(row), fid, qual, len(qual), suffix, len(suffix), opts, s.value_ref if return_new else None, s.err_ref
         )
         if rc:
             raise self._fail(rc, s)
+        data = value_of(s) if return_new else None
         give(s)
+        return data
 
     def delete(self, row: BytesLike, family: FamilyRef, qual: BytesLike, **options: Unpack[WriteOptions]) -> None:
         """All versions of a column."""
@@ -171,7 +184,14 @@ class Region(Reads):
         """All columns of a family in a row."""
         self._delete(c.OP_DELETE_FAMILY, row, self._family_id(family), b"", options)
 
+    def delete_family_version(self, row: BytesLike, family: FamilyRef, **options: Unpack[WriteOptions]) -> None:
+        """What the columns of a family in a row have at exactly `timestamp=`, which is needed."""
+        if not options.get("timestamp"):
+            raise TypeError("delete_family_version needs timestamp=, that of the versions to delete")
+        self._delete(c.OP_DELETE_FAMILY_VERSION, row, self._family_id(family), b"", options)
+
     def delete_row(self, row: BytesLike, **options: Unpack[WriteOptions]) -> None:
+        """All families of a row."""
         self._delete(c.OP_DELETE_ROW, row, 0, b"", options)
 
     def _delete(self, op: int, row: BytesLike, fid: int, qual: BytesLike, options: WriteOptions) -> None:

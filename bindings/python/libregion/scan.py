@@ -111,6 +111,9 @@ class Scanner(Handle):
         return self
 
     def __next__(self) -> Cell:
+        # Cells that were fetched ahead are no more to be had of a closed region than others.
+        if self._region._handle is None and not self._at_end:
+            raise self._region._is_closed()
         for cell in self._cells:
             return cell
         if self._at_end:
@@ -157,6 +160,7 @@ class Scanner(Handle):
         self._cells = iter(())
 
     def close(self) -> None:
+        """Ends the scan."""
         handle = self._handle
         if handle is not None:
             self._closed()

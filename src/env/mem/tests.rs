@@ -384,6 +384,16 @@ fn locks_conflict_within_the_process_too() {
     let w = e.lock(p("/LOCK"), true, "w").unwrap();
     assert!(matches!(e.lock(p("/LOCK"), false, "r").unwrap(), LockOutcome::Busy { holder } if holder == "w"));
     drop(w);
+    // Where the file was removed, the directory still is; unless directories cannot be locked.
+    for (lockable, lets_in) in [(true, false), (false, true)] {
+        e.set_lockable_directories(lockable);
+        let LockOutcome::Held(lock) = e.lock(p("/LOCK"), true, "first").unwrap() else { panic!("not taken") };
+        assert_eq!(lock.guards_directory(), lockable);
+        e.remove(p("/LOCK")).unwrap();
+        let second = e.lock(p("/LOCK"), true, "second").unwrap();
+        assert_eq!(matches!(second, LockOutcome::Held(_)), lets_in);
+    }
+    e.set_lockable_directories(true);
     e.set_lock_permission(false);
     assert!(matches!(e.lock(p("/LOCK"), false, "r").unwrap(), LockOutcome::NoPermission { .. }));
     e.set_lock_permission(true);

@@ -28,6 +28,7 @@ pub(super) struct Machine {
     pub(super) device: u64,
     pub(super) fs_kind: FsKind,
     pub(super) lock_permission: bool,
+    pub(super) lockable_directories: bool,
     pub(super) random: u64,
 }
 
@@ -48,6 +49,8 @@ pub(super) struct Dir {
 pub(super) struct HeldLock {
     pub(super) id: u64,
     pub(super) ino: u64,
+    /// Of the directory; None where directories cannot be locked.
+    pub(super) dir: Option<u64>,
     pub(super) exclusive: bool,
     pub(super) holder: String,
 }

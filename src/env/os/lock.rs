@@ -7,10 +7,16 @@
 //! The file's text is for people: an exclusive holder writes its line over everything and empties the file before it lets go; shared holders add lines, of which
 //! dead ones are left out when they are shown. Right after a lock was taken its text is not there yet, hence the short retry.
 //!
-//! *Invariant.* A lock that is reported as held is on the inode that the path led to after it was taken. Who removes or replaces the file must hold it exclusively.
+//! *Second guard.* A cleaner may remove the file of an open region, a backup tool may replace it, and then its lock is on a file that nobody finds any more. So
+//! the directory itself is locked as well (`flock` on its descriptor, shared or exclusive as the file), always after the file and until before it: who has the
+//! file finds the directory free, unless the file is not the one that its holder has locked. Where directories cannot be locked (NFS and other network file
+//! systems, some user-space ones) the file is all there is, and [`DirLock::guards_directory`] says so. Readers without a right to the file lock the directory.
 //!
-//! *Fork.* A child has the same open file description: unlocking there would unlock the parent's. So only the process that took the lock unlocks it (and does so
-//! explicitly, in case a child still has the description open), any other just closes.
+//! *Invariant.* A lock that is reported as held is on the inode that the path led to after both were taken. Who removes or replaces the file must hold it
+//! exclusively.
+//!
+//! *Fork.* A child has the same open file descriptions: unlocking there would unlock the parent's. So only the process that took the locks unlocks them (and does
+//! so explicitly, in case a child still has the descriptions open), any other just closes.
 
 use super::super::{DirLock, LockOutcome};
 use super::system;
@@ -29,6 +35,8 @@ const INODE_TRIES: usize = 1_000;
 /// The text is never read or grown beyond this.
 const TEXT_BYTES_MAX: usize = 4_096;
 
+const NO_NAME: &str = "a process that left no name";
+
 pub(super) fn lock(path: &Path, exclusive: bool, holder_text: &str) -> io::Result<LockOutcome> {
     lock_with(path, exclusive, holder_text, &mut || ())
 }
@@ -39,7 +47,8 @@ pub(super) fn lock_with(path: &Path, exclusive: bool, holder_text: &str, between
     for _ in 0..INODE_TRIES + NAME_TRIES {
         let (file, writable) = match open_lock_file(path, exclusive)? {
             Ok(opened) => opened,
-            Err(os_errno) => return Ok(LockOutcome::NoPermission { os_errno }),
+            Err(os_errno) if exclusive => return Ok(LockOutcome::NoPermission { os_errno }),
+            Err(os_errno) => return Ok(lock_directory_only(path, os_errno)),
         };
         between();
         if !try_lock(&file, exclusive)? {
@@ -47,29 +56,49 @@ pub(super) fn lock_with(path: &Path, exclusive: bool, holder_text: &str, between
             name_tries += 1;
             match holder {
                 Some(holder) => return Ok(LockOutcome::Busy { holder }),
-                None if name_tries == NAME_TRIES => return Ok(LockOutcome::Busy { holder: "a process that left no name".into() }),
+                None if name_tries == NAME_TRIES => return Ok(LockOutcome::Busy { holder: NO_NAME.into() }),
                 None => wait_a_millisecond(),
             }
             continue;
         }
         // Someone may have removed or replaced the file between our open and our lock: then we hold the lock of nothing.
-        match fs::metadata(path) {
-            Ok(at_path) => {
-                let ours = file.metadata()?;
-                if (at_path.dev(), at_path.ino()) != (ours.dev(), ours.ino()) {
-                    continue;
-                }
+        if !is_at(path, &file)? {
+            continue;
+        }
+        let directory = match lock_directory(path, exclusive) {
+            Directory::Locked(dir) => Some(dir),
+            Directory::Unlockable => None,
+            Directory::Busy { holder } => {
+                // Or the holder is a reader without a right to the file.
+                let holder = holder.or_else(|| holder_of(&file)).unwrap_or_else(|| NO_NAME.into());
+                return Ok(LockOutcome::Busy {
+                    holder: format!("{holder} (it has locked the directory; its LOCK file was removed or replaced)"),
+                });
             }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-            Err(e) => return Err(e),
+        };
+        // And again: between our first look and the directory's lock.
+        if !is_at(path, &file)? {
+            continue;
         }
         if writable {
             write_holder(&file, exclusive, holder_text);
         }
-        let fd = note(file);
-        return Ok(LockOutcome::Held(Box::new(OsDirLock { fd, pid: std::process::id(), exclusive })));
+        let lock = OsDirLock { file: Some(note(file)), directory: directory.map(note), pid: std::process::id(), exclusive };
+        return Ok(LockOutcome::Held(Box::new(lock)));
     }
     Err(io::Error::other("the lock file is replaced again and again"))
+}
+
+/// Does the path lead to this file?
+fn is_at(path: &Path, file: &File) -> io::Result<bool> {
+    match fs::metadata(path) {
+        Ok(at_path) => {
+            let ours = file.metadata()?;
+            Ok((at_path.dev(), at_path.ino()) == (ours.dev(), ours.ino()))
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(e),
+    }
 }
 
 /// A number of the system's: there is no right to. A shared lock is content with a file that can only be read.
@@ -87,6 +116,69 @@ fn open_lock_file(path: &Path, exclusive: bool) -> io::Result<Result<(File, bool
         Err(e) if matches!(e.kind(), PermissionDenied | NotFound) => Ok(Err(e.raw_os_error().unwrap_or(0))),
         Err(e) => Err(e),
     }
+}
+
+/// What came of locking the directory.
+enum Directory {
+    Locked(File),
+    /// Not here: no right to read it, or a file system whose directories cannot be locked.
+    Unlockable,
+    Busy {
+        holder: Option<String>,
+    },
+}
+
+fn lock_directory(lock_file: &Path, exclusive: bool) -> Directory {
+    let dir = match lock_file.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    };
+    let Ok(dir) = File::open(dir) else { return Directory::Unlockable };
+    match try_flock(&dir, exclusive) {
+        Ok(true) => Directory::Locked(dir),
+        Ok(false) => Directory::Busy { holder: holders_by_kernel(&dir) },
+        Err(e) => {
+            log::debug!(target: "region", "the directory of {} cannot be locked, only the file: {e}", lock_file.display());
+            Directory::Unlockable
+        }
+    }
+}
+
+/// A reader that may not open the file.
+fn lock_directory_only(lock_file: &Path, os_errno: i32) -> LockOutcome {
+    match lock_directory(lock_file, false) {
+        Directory::Unlockable => LockOutcome::NoPermission { os_errno },
+        Directory::Busy { holder } => LockOutcome::Busy { holder: holder.unwrap_or_else(|| NO_NAME.into()) },
+        Directory::Locked(dir) => {
+            let lock = OsDirLock { file: None, directory: Some(note(dir)), pid: std::process::id(), exclusive: false };
+            LockOutcome::Held(Box::new(lock))
+        }
+    }
+}
+
+/// Who has locked this directory, as the kernel lists it: its own name for itself went with its lock file. None where the kernel shows nothing.
+#[cfg(target_os = "linux")]
+fn holders_by_kernel(dir: &File) -> Option<String> {
+    let m = dir.metadata().ok()?;
+    let listed = fs::read_to_string("/proc/locks").ok()?;
+    // "1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF": process, device (in hexadecimal) and inode.
+    let place = format!("{:02x}:{:02x}:{}", libc::major(m.dev()), libc::minor(m.dev()), m.ino());
+    let mut holders = Vec::new();
+    for line in listed.lines() {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        if let [_, "FLOCK", _, _, pid, at, ..] = words[..]
+            && at == place
+        {
+            holders.push(format!("pid {pid} on host {}", system::host_name()));
+        }
+    }
+    holders.dedup();
+    (!holders.is_empty()).then(|| holders.join("; "))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn holders_by_kernel(_: &File) -> Option<String> {
+    None
 }
 
 #[cfg(target_os = "linux")]
@@ -181,28 +273,23 @@ fn wait_a_millisecond() {
 }
 
 struct OsDirLock {
-    /// Where the descriptor is noted. Swapped by whoever closes it, so that it is closed once.
-    fd: &'static AtomicUsize,
+    /// Where the descriptors are noted. Swapped by whoever closes them, so that each is closed once. None: a reader without a right to the file.
+    file: Option<&'static AtomicUsize>,
+    /// None: directories cannot be locked there.
+    directory: Option<&'static AtomicUsize>,
     pid: u32,
     exclusive: bool,
 }
 
 const CLOSED: usize = usize::MAX;
 
-/// Descriptors of all locks that this process holds: a forked child finds them here without taking a lock. Locks beyond so many are not found.
-static HELD: [AtomicUsize; 256] = [const { AtomicUsize::new(CLOSED) }; 256];
+/// Descriptors of all locks that this process holds, two for each: a forked child finds them here without taking a lock. Those beyond so many are not found.
+static HELD: [AtomicUsize; 512] = [const { AtomicUsize::new(CLOSED) }; 512];
 
 /// For a forked child, in its atfork handler: closes its copies of all lock descriptors, without unlocking. Otherwise the child would keep its parent's
 /// directories locked after the parent has died.
 pub fn close_locks_in_child() {
-    for place in &HELD {
-        // Relaxed: the child has one thread.
-        let fd = place.swap(CLOSED, Ordering::Relaxed);
-        if fd != CLOSED {
-            // SAFETY: the descriptor was noted by `note` and the swap gives it out once.
-            drop(unsafe { File::from_raw_fd(fd as RawFd) });
-        }
-    }
+    HELD.iter().for_each(|place| drop(take(place)));
 }
 
 /// Notes a descriptor where a child will find it.
@@ -216,33 +303,39 @@ fn note(file: File) -> &'static AtomicUsize {
     }
 }
 
-impl OsDirLock {
-    /// The file, for whoever comes first.
-    fn take(&self) -> Option<File> {
-        // Relaxed: see `note`.
-        let fd = self.fd.swap(CLOSED, Ordering::Relaxed);
-        if fd == CLOSED {
-            return None;
-        }
-        // SAFETY: it came from `into_raw_fd`, and the swap gives it out once.
-        Some(unsafe { File::from_raw_fd(fd as RawFd) })
+/// The file, for whoever comes first.
+fn take(place: &AtomicUsize) -> Option<File> {
+    // Relaxed: see `note`; a forked child has one thread.
+    let fd = place.swap(CLOSED, Ordering::Relaxed);
+    if fd == CLOSED {
+        return None;
     }
+    // SAFETY: it came from `into_raw_fd` in `note`, and the swap gives it out once.
+    Some(unsafe { File::from_raw_fd(fd as RawFd) })
 }
 
 impl DirLock for OsDirLock {
     fn close_in_child(&self) {
-        // Closes only: other copies of the description, and with them the lock, live on in the parent.
-        drop(self.take());
+        // Closes only: other copies of the descriptions, and with them the locks, live on in the parent.
+        drop(self.directory.and_then(take));
+        drop(self.file.and_then(take));
+    }
+    fn guards_directory(&self) -> bool {
+        self.directory.is_some()
     }
 }
 
 impl Drop for OsDirLock {
     fn drop(&mut self) {
         if std::process::id() != self.pid {
-            // A child's copy: closed by the handler, and its place may be another lock's by now.
+            // A child's copies: closed by the handler, and their places may be another lock's by now.
             return;
         }
-        let Some(file) = self.take() else { return };
+        // The directory first: who then gets the file must find it free.
+        if let Some(directory) = self.directory.and_then(take) {
+            let _ = directory.unlock();
+        }
+        let Some(file) = self.file.and_then(take) else { return };
         if self.exclusive {
             // While the lock is still ours, so that the next holder's name is not wiped.
             let _ = file.set_len(0);

@@ -226,6 +226,37 @@ fn shared_locks_share() {
     }
 }
 
+/// BUG-59, and cleaners and backup tools: without the file that it has locked, a holder still has the directory.
+#[test]
+fn bug_59_a_removed_or_replaced_lock_file_lets_nobody_in() {
+    for dir in dirs() {
+        let (p, e) = (dir.path().join("LOCK"), OsEnv);
+        for exclusive in [true, false] {
+            let first = held(e.lock(&p, exclusive, &e.holder_text()).unwrap());
+            assert!(first.guards_directory());
+            let refused = |exclusive| {
+                let holder = busy(e.lock(&p, exclusive, "other").unwrap());
+                let me = format!("pid {} on host {}", std::process::id(), system::host_name());
+                assert!(holder.starts_with(&me) && holder.contains("LOCK file was removed or replaced"), "{holder}");
+            };
+            fs::remove_file(&p).unwrap();
+            refused(true);
+            // As a backup tool puts things back: a copy under the old name.
+            fs::write(dir.path().join("copy"), e.holder_text()).unwrap();
+            fs::rename(dir.path().join("copy"), &p).unwrap();
+            refused(true);
+            if exclusive {
+                refused(false);
+            } else {
+                // Readers share the directory, too.
+                drop(held(e.lock(&p, false, "reader").unwrap()));
+            }
+            drop(first);
+            drop(held(e.lock(&p, true, &e.holder_text()).unwrap()));
+        }
+    }
+}
+
 #[test]
 fn a_lock_without_the_right_to_the_file() {
     let dir = tempfile::tempdir().unwrap();
@@ -353,12 +384,12 @@ fn a_forked_child_finds_and_closes_the_locks_of_its_parent() {
     let lock = held(OsEnv.lock(&p, true, "parent").unwrap());
     let is_open = || {
         let fds = std::fs::read_dir("/proc/self/fd").unwrap();
-        fds.filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok()).any(|target| target == p)
+        fds.filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok()).filter(|target| *target == p || target == dir.path()).count()
     };
     let status = in_child(|| {
         let before = is_open();
         super::close_locks_in_child();
-        if !before || is_open() {
+        if before != 2 || is_open() != 0 {
             // SAFETY: ends the child at once, with a status that the parent sees.
             unsafe { libc::_exit(7) };
         }
@@ -384,6 +415,9 @@ fn a_forked_child_neither_unlocks_nor_holds() {
     let lock = copy.take().unwrap();
     assert_eq!(in_child(|| lock.close_in_child()), 0);
     busy(OsEnv.lock(&p, true, "x").unwrap());
+    // Nor does it let go of the directory.
+    fs::remove_file(&p).unwrap();
+    assert!(busy(OsEnv.lock(&p, true, "x").unwrap()).contains("removed or replaced"));
 
     // A child that still has the descriptor open does not keep the lock: the parent unlocks explicitly.
     // SAFETY: the child only sleeps until it is killed.

@@ -104,7 +104,7 @@ fn the_limit_holds_over_any_number_of_lives() {
     }
 }
 
-/// 2,000 short lives: opening makes a fixed number of calls for each.
+/// 2,000 short lives: opening makes a fixed number of calls for each: one to open its file, one for its length, one to read it.
 #[test]
 fn opening_thousands_of_short_lives_is_linear() {
     const LIVES: u32 = 2_000;
@@ -123,7 +123,7 @@ fn opening_thousands_of_short_lives_is_linear() {
     let (entries, r) = rig.recover().unwrap();
     let calls = count() - before;
     assert_eq!((entries.len() as u32, r.report.segments as u32), (LIVES, LIVES));
-    assert!(calls < 10 * LIVES as u64, "{calls} calls for {LIVES} lives");
+    assert!(calls < 3 * LIVES as u64 + 50, "{calls} calls for {LIVES} lives");
 }
 
 /// The manifest knows how far the log was synced: last segments that are missing, or cut, are noticed after a clean close.

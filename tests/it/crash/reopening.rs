@@ -357,7 +357,17 @@ fn read_only_changes_nothing() {
         let writer = open(&env, io);
         let e = open_with(&env, read_only(io)).err().unwrap();
         assert!(e.kind() == ErrorKind::Locked && e.message().contains("pid 1"), "{e}");
+        // Nor does removing the lock file let anyone in (BUG-59).
+        region::env::Env::remove(&env, &Path::new("/r").join("LOCK")).unwrap();
+        assert_eq!(open_with(&env, options(io)).err().unwrap().kind(), ErrorKind::Locked);
+        assert_eq!(open_with(&env, read_only(io)).err().unwrap().kind(), ErrorKind::Locked);
+        assert!(writer.recovery_report().unwrap().contains("\"directory_cannot_be_locked\":false"));
         drop(writer);
+        env.set_lockable_directories(false);
+        let reader = open_with(&env, read_only(io)).unwrap();
+        assert!(reader.recovery_report().unwrap().contains("\"directory_cannot_be_locked\":true"));
+        drop(reader);
+        env.set_lockable_directories(true);
         // Without the right to make the lock file a reader is let in and told.
         env.set_lock_permission(false);
         let reader = open_with(&env, read_only(io)).unwrap();
