@@ -59,7 +59,7 @@
 #define REGION_VERSION_STRING "0.1.0"
 /* What region_abi_check takes. */
 #define REGION_ABI_VERSION ((uint32_t)0)
-#define REGION_LAYOUT_HASH "dbe7ed5c798af2be"
+#define REGION_LAYOUT_HASH "1e86dbd6025b39be"
 
 /* Microseconds, wherever a timeout is asked for. */
 #define REGION_TIMEOUT_DEFAULT ((uint64_t)0)
