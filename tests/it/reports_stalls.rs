@@ -235,7 +235,7 @@ fn a_full_memstore_names_what_fills_it_and_the_oldest_read_point() {
     let s = r.stats().unwrap();
     let parts = [
         format!("{} bytes of it are {} older versions", s.old_version_bytes, s.old_versions),
-        "1 snapshots, scanners and pinned values are open".into(),
+        "1 snapshot, scanner or pinned value is open".into(),
         format!("the oldest read point is {} and ", snapshot.seq()),
     ];
     assert!(e.kind() == ErrorKind::Busy && parts.iter().all(|p| e.message().contains(p)), "{e}\n{parts:?}");
