@@ -169,13 +169,6 @@ impl Appender {
         Some(number)
     }
 
-    /// The last number given, for who does not need the position with it.
-    #[cfg(loom)]
-    pub(super) fn last(&self) -> u64 {
-        // Acquire: pairs with the Release in `append`.
-        self.line.last.load(Ordering::Acquire)
-    }
-
     /// Calls `f` with the last number given, under the append lock.
     pub(super) fn with_last<R>(&self, f: impl FnOnce(u64) -> R) -> R {
         let (_tail, _level) = self.lock();
