@@ -257,8 +257,8 @@ fn take_memory<'v>(
             };
             cell.found = Some(column);
             if cell.timestamp > tick.0 && cell.write.is_value() {
-                ahead.get_or_insert_with(|| ahead_of(view, found, row.hash));
-                segment.note_ahead(found, cell.timestamp, thread).map_err(small)?;
+                ahead = Some(ahead.unwrap_or_else(|| ahead_of(view, found, row.hash)));
+                note_ahead(segment, found, cell.timestamp, thread).map_err(small)?;
             }
             cell.ready = match cell.write {
                 Write::Counter { .. } => {
@@ -293,9 +293,17 @@ fn take_memory<'v>(
 
 /// The largest timestamp that a value of the row has above its commit's tick, in every segment. Whoever adds another source of cells to the view adds
 /// what it knows here, or no marker may be final.
+#[cold]
+#[inline(never)]
 fn ahead_of(view: &View, active: RowRef<'_>, hash: RowHash) -> u64 {
     let sealed = view.sealed.iter().filter_map(|s| s.find_row(hash, active.row())).map(|r| r.ahead());
     sealed.fold(active.ahead(), u64::max)
+}
+
+#[cold]
+#[inline(never)]
+fn note_ahead(segment: &Segment, row: RowRef<'_>, timestamp: u64, thread: usize) -> std::result::Result<(), NoMemory> {
+    segment.note_ahead(row, timestamp, thread)
 }
 
 /// True if an open read point shows the version that an increment is about to copy.

@@ -240,19 +240,24 @@ impl<'s> ColumnRef<'s> {
     pub fn plan_increment(&self, keep: Keep, latest_point: u64, durable: u64, points: impl FnOnce(PointsUser<'_>)) -> Plan {
         let row = self.column.row();
         // Looked at only where copies are kept.
-        let markers = || {
-            let mut markers = Markers::default();
-            row.markers().walk(self.family(), u64::MAX, |m| {
-                if m.is_final {
-                    markers.floor = m.seq;
-                    return ControlFlow::Break(());
-                }
-                markers.open = true;
-                ControlFlow::Continue(())
-            });
-            markers
-        };
-        self.column.versions().plan(row.header(), keep, latest_point, durable, markers, points).of_segment(self.segment.owner())
+        self.column
+            .versions()
+            .plan(row.header(), keep, latest_point, durable, || self.family_markers(), points)
+            .of_segment(self.segment.owner())
+    }
+    #[cold]
+    #[inline(never)]
+    fn family_markers(&self) -> Markers {
+        let mut markers = Markers::default();
+        self.column.row().markers().walk(self.family(), u64::MAX, |m| {
+            if m.is_final {
+                markers.floor = m.seq;
+                return ControlFlow::Break(());
+            }
+            markers.open = true;
+            ControlFlow::Continue(())
+        });
+        markers
     }
     /// Makes (seq, ts, value) the column's newest version, as planned; a plan to push takes its `spare`. Row lock held; the column has slots.
     #[inline]

@@ -175,6 +175,21 @@ pub(super) fn plan(
     if one && !needed_by_point && !newest_waits && outranked {
         return Plan::InPlace;
     }
+    let slots = [(old.ts, old.seq), (newest.ts, newest.seq)];
+    plan_copy(slots, head, keep, complete, markers, points)
+}
+
+/// A plan that copies. By itself: what increments do without it stays short.
+#[cold]
+#[inline(never)]
+fn plan_copy(
+    slots: [Key; 2],
+    head: Head<'_>,
+    keep: Keep,
+    complete: u64,
+    markers: impl FnOnce() -> Markers,
+    points: impl FnOnce(PointsUser<'_>),
+) -> Plan {
     if head.is_empty() || keep.versions() > TRIMMED_VERSIONS_MAX {
         return Plan::Push;
     }
@@ -189,7 +204,6 @@ pub(super) fn plan(
             return;
         }
         let points = if off(Flaw::DeadUnderPoint) { &[] } else { points };
-        let slots = [(old.ts, old.seq), (newest.ts, newest.seq)];
         if let Some(cell) = find_dead(List { head, floor }, slots, keep, complete, points) {
             plan = Plan::OverwriteDead(DeadCell { cell, owner: 0 });
         }
