@@ -61,7 +61,8 @@ impl MemoryBudget {
 }
 
 /// Waits until both the region's budget and the pool have room for an allocation of `bytes`; false when `closing`, or the timeout is over.
-/// `came_back`: the caller knows of memory of another kind that would do, too; looked at now and then. Called after [`super::Arena::alloc`] answered None, with nothing held. Nothing is taken: the caller tries again, and may lose the race.
+/// `came_back`: the caller knows of memory of another kind that would do, too; asked now and then, with no lock held. Called after [`super::Arena::alloc`] answered
+/// None, with nothing held. Nothing is taken: the caller tries again, and may lose the race.
 pub fn wait_for_memory(
     pool: &ChunkPool,
     budget: &MemoryBudget,
@@ -72,7 +73,7 @@ pub fn wait_for_memory(
 ) -> bool {
     let need = pool.reservation_for(bytes);
     loop {
-        if !budget.gate.wait_until(timeout, closing, &|| budget.has_room(need) || came_back())
+        if !budget.gate.wait_until_or(timeout, closing, &|| budget.has_room(need), came_back)
             || !pool.wait_for_bytes_or(need, timeout, closing, came_back)
         {
             return false;

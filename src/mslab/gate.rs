@@ -28,9 +28,23 @@ impl Gate {
     /// nobody needs to know all the gates to open.
     #[cfg(not(loom))]
     pub fn wait_until(&self, timeout: &mut crate::clock::Timeout, closing: &dyn Fn() -> bool, ready: &dyn Fn() -> bool) -> bool {
+        self.wait_until_or(timeout, closing, ready, &|| false)
+    }
+    /// As above, or until `also`, which nobody opens the gate for: it is asked every 10 ms, with nothing held, so it may do more than look.
+    #[cfg(not(loom))]
+    pub fn wait_until_or(
+        &self,
+        timeout: &mut crate::clock::Timeout,
+        closing: &dyn Fn() -> bool,
+        ready: &dyn Fn() -> bool,
+        also: &dyn Fn() -> bool,
+    ) -> bool {
         const SLICE: std::time::Duration = std::time::Duration::from_millis(10);
-        let mut guard = self.lock.lock();
         loop {
+            if also() {
+                return true;
+            }
+            let mut guard = self.lock.lock();
             if closing() {
                 return false;
             }
@@ -42,6 +56,17 @@ impl Gate {
             }
             self.opened.wait_for(&mut guard, timeout.left(SLICE));
         }
+    }
+    /// As `wait_until`; loom has no time, so it waits until woken.
+    #[cfg(loom)]
+    pub fn wait_until_or(
+        &self,
+        timeout: &mut crate::clock::Timeout,
+        closing: &dyn Fn() -> bool,
+        ready: &dyn Fn() -> bool,
+        _also: &dyn Fn() -> bool,
+    ) -> bool {
+        self.wait_until(timeout, closing, ready)
     }
     /// As above; loom has no time, so it waits until woken.
     #[cfg(loom)]

@@ -254,13 +254,14 @@ impl ChunkPool {
     ) -> bool {
         // The limit may leave room while the system refuses: look again after the gate's 10 ms, not in a tight loop.
         let asked = std::cell::Cell::new(0_u32);
-        self.gate.wait_until(timeout, closing, &|| {
+        let ready = || {
             asked.set(asked.get() + 1);
             if asked.get() > 1 {
                 self.starved.store(false, Ordering::Relaxed);
             }
-            self.has_room(bytes) || came_back()
-        })
+            self.has_room(bytes)
+        };
+        self.gate.wait_until_or(timeout, closing, &ready, came_back)
     }
     /// True if `bytes` could be had now.
     pub fn has_room(&self, bytes: u64) -> bool {

@@ -279,7 +279,7 @@ impl Core {
     /// The background sync: every interval what was appended meanwhile becomes durable. Once nothing more comes, a PAD says so.
     fn sync_now_and_then(&self, mut look: impl FnMut()) {
         let interval = Duration::from_millis(self.shop.options.sync_interval_ms as u64);
-        let mut since = Instant::now();
+        let (mut since, mut looked) = (Instant::now(), Instant::now());
         loop {
             {
                 let mut stop = self.pulse.lock();
@@ -290,12 +290,16 @@ impl Core {
                     return;
                 }
             }
-            look();
             if since.elapsed() >= interval {
                 since = Instant::now();
                 if self.health.is_good() {
                     self.sync_once();
                 }
+            }
+            // After the sync, which nothing may delay; however often that is.
+            if looked.elapsed() >= LOOK_EVERY {
+                looked = Instant::now();
+                look();
             }
         }
     }
