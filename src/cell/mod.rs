@@ -41,6 +41,10 @@ impl CellType {
     pub const fn is_marker(self) -> bool {
         !matches!(self, Self::Put)
     }
+    /// True for the markers of a row's family, rather than of a column: they stand in the row's own list.
+    pub const fn is_of_family(self) -> bool {
+        matches!(self, Self::DeleteFamily | Self::DeleteFamilyVersion)
+    }
 }
 
 /// One cell, borrowed.

@@ -5,7 +5,7 @@
 //! room) comes back as a [`Refusal`]: nothing was done, and the caller waits with everything released.
 //!
 //! Order (numbers as in docs/commit-path.md):
-//!   4 tick and level · 5 memory, empty index entries, encode · 6 committing, room · 7 number and record · 8 apply · 9 mark
+//!   4 tick and level · 5 memory, empty index entries, encode · 6 room · 7 number, committing, record · 8 apply · 9 mark
 //! The caller of a call with a nonce reserved its entries before and fills them now; then it frees the slot and unlocks the rows (10), then waits for durability if the level asks for it (11).
 //!
 //! Invariants: nothing of a commit leaves its row locks before its record is whole in the log (I2). From the append to the mark a commit waits
@@ -35,7 +35,7 @@ use crate::store::state::State;
 use crate::store::view::View;
 use crate::sync::Ordering;
 use crate::wal::{Level, NonceNotes, RecordBuffer, RecordKind, Refused};
-use mutation::{CellChange, Ready, RowChange, Terms, Write, is_final, is_of_family};
+use mutation::{CellChange, Ready, RowChange, Terms, Write, is_final};
 
 /// A commit that happened.
 #[derive(Clone, Copy, Debug)]
@@ -274,11 +274,11 @@ fn take_memory<'v>(
                     let cell = segment.new_cell(value, CellType::Put, thread);
                     Ready::Cell(cell.map_err(needs(value.len() + BLOCK_BYTES))?)
                 }
-                // The column with the empty qualifier, maybe an empty one, stands in the index for it: a scan meets the marker where the family begins.
                 Write::Marker { kind, .. } => {
                     let ahead = *ahead.get_or_insert_with(|| ahead_of(view, found, row.hash));
                     let leaves_nothing = is_final(kind, cell.timestamp, tick, ahead);
-                    if is_of_family(kind) {
+                    if kind.is_of_family() {
+                        // The column with the empty qualifier, maybe an empty one, stands in the index for it: a scan meets the marker where the family begins.
                         Ready::RowMarker(segment.new_row_marker(cell.family, kind, leaves_nothing, thread).map_err(small)?)
                     } else {
                         Ready::Cell(segment.new_marker(kind, leaves_nothing, thread).map_err(small)?)
@@ -291,13 +291,10 @@ fn take_memory<'v>(
     Ok(())
 }
 
-/// The largest timestamp that a value of the row has above its commit's tick, in every segment. Whoever adds another source of cells to the view adds
-/// what it knows here, or no marker may be final.
 #[cold]
 #[inline(never)]
 fn ahead_of(view: &View, active: RowRef<'_>, hash: RowHash) -> u64 {
-    let sealed = view.sealed.iter().filter_map(|s| s.find_row(hash, active.row())).map(|r| r.ahead());
-    sealed.fold(active.ahead(), u64::max)
+    view.ahead(active, hash)
 }
 
 #[cold]

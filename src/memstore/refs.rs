@@ -77,15 +77,10 @@ impl NewCell {
         owner: u64,
         thread: usize,
     ) -> Self {
-        assert!(is_of_row(kind), "a column's marker for a row");
+        assert!(kind.is_of_family(), "a column's marker for a row");
         // SAFETY: by contract.
         Self { cell: unsafe { RowCell::write(to, Some(kind), is_final, family) }.cast(), kind, owner, thread }
     }
-}
-
-/// The kinds that a row's list takes: their cells, and no others, are row cells.
-const fn is_of_row(kind: CellType) -> bool {
-    matches!(kind, CellType::DeleteFamily | CellType::DeleteFamilyVersion)
 }
 
 impl NewCell {
@@ -141,7 +136,7 @@ impl<'s> RowRef<'s> {
     /// Pushes a marker of one of the row's families, made by `new_row_marker`. Row lock held.
     pub fn push_marker(&self, marker: NewCell, seq: u64, ts: u64) {
         assert_eq!(marker.owner, self.segment.owner(), "a cell of another segment");
-        assert!(is_of_row(marker.kind), "a column's cell pushed to a row");
+        assert!(marker.kind.is_of_family(), "a column's cell pushed to a row");
         // SAFETY: `marker` was written by this segment (asserted) as a row cell (by its kind), and is given away here, so it is pushed once.
         unsafe { self.row.markers().push(marker.cell.cast(), seq, ts) };
         self.segment.note_old(marker.thread, RowCell::BYTES);
@@ -276,7 +271,7 @@ impl<'s> ColumnRef<'s> {
     /// Pushes a put's value or a delete marker. Row lock held.
     pub fn push(&self, cell: NewCell, seq: u64, ts: u64) {
         assert_eq!(cell.owner, self.segment.owner(), "a cell of another segment");
-        assert!(!is_of_row(cell.kind), "a row's marker pushed to a column");
+        assert!(!cell.kind.is_of_family(), "a row's marker pushed to a column");
         // SAFETY: `cell` was written by this segment (asserted), and is given away here, so it is pushed once.
         let pushed = unsafe { self.column.versions().push(cell.cell, seq, ts) };
         if !pushed.first {

@@ -5,7 +5,7 @@
 //! the tick is drawn early, under the same locks.
 
 use crate::cell::CellType;
-use crate::commit::mutation::{CellChange, Stamp, Write, is_of_family};
+use crate::commit::mutation::{CellChange, Stamp, Write};
 use crate::ids::{FamilyId, Tick};
 use crate::memstore::{ColumnRef, Keep, VersionValue};
 use crate::merge::visibility::Version;
@@ -175,5 +175,5 @@ impl<'e, 'a, 'v> RowCells<'e, 'a, 'v> {
 }
 
 fn is_family_marker(write: Write<'_>) -> bool {
-    matches!(write, Write::Marker { kind, .. } if is_of_family(kind))
+    matches!(write, Write::Marker { kind, .. } if kind.is_of_family())
 }

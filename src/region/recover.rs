@@ -1,6 +1,6 @@
 //! Puts the records of the log back into a memstore segment. Nobody else sees the segment yet.
 
-use crate::commit::mutation::{is_final, is_of_family};
+use crate::commit::mutation::is_final;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{RowHash, RowHasher, Tick};
 use crate::memstore::{Keep, NoMemory, Plan, RowRef, Segment};
@@ -100,7 +100,7 @@ impl<'s> Replay<'s> {
         if cell.kind.is_marker() {
             // The segment holds all that is older, and maybe something of the same commit: then fewer are final than the commit found.
             let leaves_nothing = is_final(cell.kind, cell.timestamp, tick, found.ahead());
-            if is_of_family(cell.kind) {
+            if cell.kind.is_of_family() {
                 found.push_marker(segment.new_row_marker(cell.family, cell.kind, leaves_nothing, THREAD)?, seq, cell.timestamp);
             } else {
                 column.push(segment.new_marker(cell.kind, leaves_nothing, THREAD)?, seq, cell.timestamp);

@@ -151,7 +151,7 @@ fn gather_rows(ops: &dyn Mutations, groups: &mut [Group]) {
     }
 }
 
-/// True if the hash was in the set already; puts it there. The set's length is a power of two.
+/// True if the hash was in the set already; puts it there. The set's length is a power of two; the empty one has room for nothing.
 fn is_seen(seen: &mut [u64], hash: RowHash) -> bool {
     // 0 marks an empty place, so a hash of 0 takes another value: at worst a run ends early.
     let h = hash.0.max(1);

@@ -3,8 +3,8 @@
 //! A view is an immutable value. Seal, flush and family changes publish a new one (`mvcc::Published`); whoever holds a commit slot keeps the
 //! view it loaded, and all it names, until the slot is free. This is the only owner of the list of segments.
 
-use crate::ids::FamilyId;
-use crate::memstore::{OldCells, Segment};
+use crate::ids::{FamilyId, RowHash};
+use crate::memstore::{OldCells, RowRef, Segment};
 use crate::store::family::{Families, FamilyInfo};
 use crate::sync::Arc;
 
@@ -40,5 +40,11 @@ impl View {
     /// Largest timestamp of `family` in the sealed segments from index `from` on. Loaded now: a segment just sealed may still grow.
     pub fn max_ts_below(&self, from: usize, family: FamilyId) -> u64 {
         self.sealed.iter().skip(from).map(|s| s.max_ts(family)).max().unwrap_or(0)
+    }
+    /// The largest timestamp that a value of the row has above its commit's tick, in every segment; `active` is the row in the active one. Whoever adds
+    /// another source of cells to the view adds what it knows here, or no marker may be final.
+    pub fn ahead(&self, active: RowRef<'_>, hash: RowHash) -> u64 {
+        let sealed = self.sealed.iter().filter_map(|s| s.find_row(hash, active.row())).map(|r| r.ahead());
+        sealed.fold(active.ahead(), u64::max)
     }
 }

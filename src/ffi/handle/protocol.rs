@@ -214,13 +214,13 @@ mod models {
     }
 
     #[test]
-    #[should_panic]
+    #[should_panic(expected = "Concurrent read and write accesses")]
     fn an_owner_who_is_not_told_frees_under_the_other_user() {
         owned(false, Flaw::Untold);
     }
 
     #[test]
-    #[should_panic]
+    #[should_panic(expected = "Concurrent read and write accesses")]
     fn without_a_second_look_the_other_user_is_too_late() {
         owned(false, Flaw::NoSecondLook);
     }

@@ -15,7 +15,7 @@
 //! - families with one version: an increment is not needed where a later one of its interval has a larger timestamp. With one version kept that
 //!   one takes the place of it, and of whatever it had taken the place of. A later one has a smaller timestamp only where a marker took the
 //!   earlier one out; that one stays, for without it the replay would bring back what it had pushed out;
-//! - with n versions, or kept deleted cells: a bound needs the best n by (timestamp, number) among the numbers up to it. If any cell of an
+//! - with n versions: a bound needs the best n by (timestamp, number) among the numbers up to it. If any cell of an
 //!   interval is dead then the worst of it is, so only that one is looked at. With markers about that are not final, nothing is judged dead.
 //!
 //! *Final markers* (see the module above): a reader whose floor is such a marker's number walks the list down to the first pushed cell below that number.
