@@ -353,7 +353,7 @@ impl Inner {
         let joined = Bump::new();
         let timestamp = terms.timestamp;
         let row = RowCells::new(&mut cells);
-        let mut eval = Eval { inner: self, view, ops, rules, locks: &locks, row, joined: &joined, timestamp, tick: None };
+        let mut eval = Eval { inner: self, view, ops, rules, locks: &locks, row, joined: &joined, timestamp, tick: None, shown: None };
         if matches!(evaluated, Ok(None)) {
             let has_nonce = once.nonce.is_some();
             let mut kept = |i: usize, r: OpResult| {

@@ -276,9 +276,9 @@ impl Region {
         }
     }
     /// Adds to counters of many rows.
-    pub fn increment_many(
+    pub fn increment_many<I: Increments + ?Sized>(
         &self,
-        incs: &dyn Increments,
+        incs: &I,
         o: &WriteOptions,
         info: &mut CommitInfo,
         results: &mut dyn FnMut(usize, OpResult),
@@ -395,10 +395,10 @@ impl Region {
     }
 }
 
-/// Increments as operations of a batch.
-struct AsMutations<'a>(&'a dyn Increments);
+/// Increments as operations of a batch. Generic, so that an element takes one call through a table of functions, not two.
+struct AsMutations<'a, I: ?Sized>(&'a I);
 
-impl Mutations for AsMutations<'_> {
+impl<I: Increments + ?Sized> Mutations for AsMutations<'_, I> {
     fn len(&self) -> usize {
         self.0.len()
     }
