@@ -19,7 +19,7 @@ STATIC(mutation, sizeof(region_mutation_t) == 80);
 STATIC(column, sizeof(region_column_t) == 40);
 STATIC(scan, sizeof(region_scan_t) == 104);
 STATIC(cell, sizeof(region_cell_t) == 72);
-STATIC(stats, sizeof(region_stats_t) == 256);
+STATIC(stats, sizeof(region_stats_t) == 384);
 STATIC(pool_options, sizeof(chunk_pool_options_t) == 32);
 STATIC(pool_stats, sizeof(chunk_pool_stats_t) == 80);
 STATIC(log_record, sizeof(region_log_record_t) == 72);

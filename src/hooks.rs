@@ -90,6 +90,24 @@ mod real {
 #[cfg(all(any(test, feature = "test-hooks"), not(loom)))]
 pub use real::{Installed, install, reach};
 
+#[cfg(all(any(test, feature = "test-hooks"), not(loom)))]
+std::thread_local! {
+    static VISITED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// How many list cells of columns and rows this thread has looked at: the work of reads and writes, whatever the machine is busy with.
+#[cfg(all(any(test, feature = "test-hooks"), not(loom)))]
+pub fn cells_visited() -> u64 {
+    VISITED.get()
+}
+
+/// A list cell is looked at.
+#[inline(always)]
+pub fn visit_cell() {
+    #[cfg(all(any(test, feature = "test-hooks"), not(loom)))]
+    VISITED.set(VISITED.get() + 1);
+}
+
 /// Nothing in this build.
 #[cfg(not(all(any(test, feature = "test-hooks"), not(loom))))]
 #[inline(always)]

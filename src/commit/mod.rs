@@ -25,8 +25,8 @@ pub mod mutation;
 use crate::cell::CellType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hooks::{self, Point};
-use crate::ids::{SequenceNumber, Tick};
-use crate::memstore::{ColumnRef, NoMemory, Plan, Segment};
+use crate::ids::{RowHash, SequenceNumber, Tick};
+use crate::memstore::{ColumnRef, NoMemory, Plan, RowRef, Segment};
 use crate::mvcc::SlotGuard;
 use crate::options::Durability;
 use crate::rowlock::RowLocks;
@@ -35,7 +35,7 @@ use crate::store::state::State;
 use crate::store::view::View;
 use crate::sync::Ordering;
 use crate::wal::{Level, NonceNotes, RecordBuffer, RecordKind, Refused};
-use mutation::{CellChange, Ready, RowChange, Terms, Write, is_of_family};
+use mutation::{CellChange, Ready, RowChange, Terms, Write, is_final, is_of_family};
 
 /// A commit that happened.
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +112,7 @@ pub fn commit<'v>(
     if was_short && !log.has_room(length) {
         return Err(Refusal::LogSpace(length));
     }
-    if let Err(needed) = take_memory(state, segment, rows, cells, thread) {
+    if let Err(needed) = take_memory(state, view, rows, cells, tick, thread) {
         give_back(segment, cells, thread);
         return Err(Refusal::Memory(needed));
     }
@@ -222,11 +222,13 @@ fn encode(
 /// the piece that could not be had; what comes before it was taken.
 fn take_memory<'v>(
     state: &State,
-    segment: &'v Segment,
+    view: &'v View,
     rows: &mut [RowChange<'_, 'v>],
     cells: &mut [CellChange<'_, 'v>],
+    tick: Tick,
     thread: usize,
 ) -> std::result::Result<(), usize> {
+    let segment: &'v Segment = &view.active;
     for row in rows.iter_mut() {
         let row_cells = cells.get_mut(row.cells.clone()).unwrap_or_default();
         let found = match row.found {
@@ -244,6 +246,8 @@ fn take_memory<'v>(
                 found
             }
         };
+        // The largest timestamp ahead in all segments, once it is asked for: before this commit adds its own, which its markers do not have to reach.
+        let mut ahead = None;
         for cell in row_cells.iter_mut().filter(|c| !matches!(c.write, Write::Nothing)) {
             let is_counter = matches!(cell.write, Write::Counter { .. });
             let small = needs(cell.qualifier.len() + BLOCK_BYTES);
@@ -252,6 +256,10 @@ fn take_memory<'v>(
                 None => segment.insert_column(found, cell.family, cell.qualifier, is_counter, thread).map_err(small)?,
             };
             cell.found = Some(column);
+            if cell.timestamp > tick.0 && cell.write.is_value() {
+                ahead = Some(ahead.unwrap_or_else(|| ahead_of(view, found, row.hash)));
+                note_ahead(segment, found, cell.timestamp, thread).map_err(small)?;
+            }
             cell.ready = match cell.write {
                 Write::Counter { .. } => {
                     segment.ensure_slots(column, thread).map_err(small)?;
@@ -267,15 +275,35 @@ fn take_memory<'v>(
                     Ready::Cell(cell.map_err(needs(value.len() + BLOCK_BYTES))?)
                 }
                 // The column with the empty qualifier, maybe an empty one, stands in the index for it: a scan meets the marker where the family begins.
-                Write::Marker { kind, .. } if is_of_family(kind) => {
-                    Ready::RowMarker(segment.new_row_marker(cell.family, kind, thread).map_err(small)?)
+                Write::Marker { kind, .. } => {
+                    let ahead = *ahead.get_or_insert_with(|| ahead_of(view, found, row.hash));
+                    let leaves_nothing = is_final(kind, cell.timestamp, tick, ahead);
+                    if is_of_family(kind) {
+                        Ready::RowMarker(segment.new_row_marker(cell.family, kind, leaves_nothing, thread).map_err(small)?)
+                    } else {
+                        Ready::Cell(segment.new_marker(kind, leaves_nothing, thread).map_err(small)?)
+                    }
                 }
-                Write::Marker { kind, .. } => Ready::Cell(segment.new_cell(b"", kind, thread).map_err(small)?),
                 Write::Nothing => Ready::No,
             };
         }
     }
     Ok(())
+}
+
+/// The largest timestamp that a value of the row has above its commit's tick, in every segment. Whoever adds another source of cells to the view adds
+/// what it knows here, or no marker may be final.
+#[cold]
+#[inline(never)]
+fn ahead_of(view: &View, active: RowRef<'_>, hash: RowHash) -> u64 {
+    let sealed = view.sealed.iter().filter_map(|s| s.find_row(hash, active.row())).map(|r| r.ahead());
+    sealed.fold(active.ahead(), u64::max)
+}
+
+#[cold]
+#[inline(never)]
+fn note_ahead(segment: &Segment, row: RowRef<'_>, timestamp: u64, thread: usize) -> std::result::Result<(), NoMemory> {
+    segment.note_ahead(row, timestamp, thread)
 }
 
 /// True if an open read point shows the version that an increment is about to copy.

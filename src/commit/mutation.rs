@@ -96,6 +96,12 @@ pub const fn is_of_family(kind: CellType) -> bool {
     matches!(kind, CellType::DeleteFamily | CellType::DeleteFamilyVersion)
 }
 
+/// Whether a marker leaves nothing of what is older in its scope. A row's ticks only grow, so it reaches all that has a timestamp up to its own commit's tick
+/// if it reaches that; what had one above is no larger than `ahead`.
+pub const fn is_final(kind: CellType, timestamp: u64, tick: Tick, ahead: u64) -> bool {
+    matches!(kind, CellType::Delete | CellType::DeleteFamily) && timestamp >= tick.0 && timestamp >= ahead
+}
+
 /// One cell of a commit.
 pub struct CellChange<'a, 'v> {
     /// Column family, known to the view.

@@ -19,7 +19,7 @@
 
 use super::row_header::RowHeader;
 use super::row_table::prefetch_line;
-use super::versions::{Chain, Slots, Versions};
+use super::versions::{Chain, Marks, Slots, Versions};
 use crate::ids::FamilyId;
 use crate::sync::AtomicPtr;
 use crate::sync::Ordering::{Acquire, Release};
@@ -144,9 +144,9 @@ impl<'a> Row<'a> {
         &self.fixed().header
     }
     /// The row's list of family markers.
-    pub(super) fn markers(self) -> Versions<'a> {
-        // SAFETY: cells are only pushed by `RowRef`, which checks that they are of the segment that holds the row.
-        unsafe { Versions::new(None, &self.header().markers) }
+    pub(super) fn markers(self) -> Marks<'a> {
+        // SAFETY: cells are only pushed by `RowRef` and the segment, which check that they are of the segment that holds the row, and row cells.
+        unsafe { Marks::new(&self.header().markers) }
     }
     pub(super) fn bytes(self) -> &'a [u8] {
         // SAFETY: `write` put that many bytes there before the block was published; nobody writes them again.

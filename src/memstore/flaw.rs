@@ -37,6 +37,8 @@ pub(super) enum Flaw {
     DeadUnderPoint,
     DeadUnderRestarted,
     DeadBest,
+    /// A list cell is overwritten where a reader above a final marker does not come.
+    DeadBehindFinal,
     /// The list is not marked as out of order before a cell in its middle is overwritten.
     OrderTag,
 }

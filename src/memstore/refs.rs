@@ -6,9 +6,12 @@
 use super::blocks::{Column, Row, Word};
 use super::row_header::RowHeader;
 use super::segment::Segment;
-use super::versions::{Content, CopyCell, Keep, ListCell, Plan, PointsUser, Version, VersionRef, VersionValue};
+use super::versions::{
+    Content, CopyCell, Keep, ListCell, Marked, Markers, Over, Plan, PointsUser, RowCell, RowMarker, Version, VersionRef, Wanted,
+};
 use crate::cell::CellType;
 use crate::ids::FamilyId;
+use std::ops::ControlFlow;
 use std::ptr::NonNull;
 
 /// A row of a segment.
@@ -60,10 +63,29 @@ unsafe impl Send for SpareCopy {}
 impl NewCell {
     /// # Safety
     /// As [`ListCell::write`]; `to` lies in the arena of the segment `owner`.
-    pub(super) unsafe fn write(to: NonNull<u8>, kind: CellType, value: &[u8], owner: u64, thread: usize) -> Self {
+    pub(super) unsafe fn write(to: NonNull<u8>, kind: CellType, is_final: bool, value: &[u8], owner: u64, thread: usize) -> Self {
         // SAFETY: by contract.
-        Self { cell: unsafe { ListCell::write(to, kind, value) }, kind, owner, thread }
+        Self { cell: unsafe { ListCell::write(to, kind, is_final, value) }, kind, owner, thread }
     }
+    /// # Safety
+    /// As [`RowCell::write`]; `to` lies in the arena of the segment `owner`; `kind` is a family marker's.
+    pub(super) unsafe fn write_row_marker(
+        to: NonNull<u8>,
+        kind: CellType,
+        is_final: bool,
+        family: FamilyId,
+        owner: u64,
+        thread: usize,
+    ) -> Self {
+        assert!(is_of_row(kind), "a column's marker for a row");
+        // SAFETY: by contract.
+        Self { cell: unsafe { RowCell::write(to, Some(kind), is_final, family) }.cast(), kind, owner, thread }
+    }
+}
+
+/// The kinds that a row's list takes: their cells, and no others, are row cells.
+const fn is_of_row(kind: CellType) -> bool {
+    matches!(kind, CellType::DeleteFamily | CellType::DeleteFamilyVersion)
 }
 
 impl NewCell {
@@ -93,19 +115,6 @@ impl SpareCopy {
     pub(super) const BYTES: usize = size_of::<CopyCell>();
 }
 
-/// A delete marker of a row's family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RowMarker {
-    /// The family.
-    pub family: FamilyId,
-    /// `DeleteFamily` or `DeleteFamilyVersion`.
-    pub kind: CellType,
-    /// Number of its commit.
-    pub seq: u64,
-    /// Its timestamp.
-    pub ts: u64,
-}
-
 impl<'s> RowRef<'s> {
     pub(super) fn new(segment: &'s Segment, row: Row<'s>) -> Self {
         Self { segment, row }
@@ -132,37 +141,34 @@ impl<'s> RowRef<'s> {
     /// Pushes a marker of one of the row's families, made by `new_row_marker`. Row lock held.
     pub fn push_marker(&self, marker: NewCell, seq: u64, ts: u64) {
         assert_eq!(marker.owner, self.segment.owner(), "a cell of another segment");
-        assert!(matches!(marker.kind, CellType::DeleteFamily | CellType::DeleteFamilyVersion), "a column's cell pushed to a row");
-        let list = self.row.markers();
-        // SAFETY: `marker` was written by this segment (asserted), and is given away here, so it is pushed once.
-        let bytes = unsafe { list.push(marker.cell, seq, ts) }.bytes;
-        self.segment.note_old(marker.thread, bytes);
+        assert!(is_of_row(marker.kind), "a column's cell pushed to a row");
+        // SAFETY: `marker` was written by this segment (asserted) as a row cell (by its kind), and is given away here, so it is pushed once.
+        unsafe { self.row.markers().push(marker.cell.cast(), seq, ts) };
+        self.segment.note_old(marker.thread, RowCell::BYTES);
     }
-    /// Appends the markers with a number up to `cut`, in no order.
-    pub fn collect_markers(&self, cut: u64, into: &mut Vec<RowMarker>) {
+    /// Appends the markers of `family` with a number up to `cut`, newest first, down to a final one whose timestamp `counts` for the reader; the number of that
+    /// one, 0 if there is none.
+    pub fn collect_markers(&self, family: FamilyId, cut: u64, counts: &dyn Fn(u64) -> bool, into: &mut Vec<RowMarker>) -> u64 {
+        let mut floor = 0;
         if self.header().has_markers() {
-            self.row.markers().each_cell(cut, |m| into.push(RowMarker::from(m)));
+            self.row.markers().walk(family, cut, |m| {
+                into.push(m);
+                if m.is_final && counts(m.ts) {
+                    floor = m.seq;
+                    return ControlFlow::Break(());
+                }
+                ControlFlow::Continue(())
+            });
         }
+        floor
     }
-    /// Number of the newest marker of `family` up to `cut`; 0 if there is none.
-    pub fn newest_marker(&self, family: FamilyId, cut: u64) -> u64 {
-        let mut newest = 0;
-        self.row.markers().each_cell(cut, |m| {
-            if m.seq > newest && RowMarker::from(m).family == family {
-                newest = m.seq;
-            }
-        });
-        newest
+    /// The newest marker of `family` up to `cut`.
+    pub fn over(&self, family: FamilyId, cut: u64) -> Over {
+        self.row.markers().over(family, cut)
     }
-}
-
-impl From<VersionRef<'_>> for RowMarker {
-    fn from(m: VersionRef<'_>) -> Self {
-        let family = match m.value {
-            VersionValue::Bytes(b) => b.try_into().map_or(0, u32::from_le_bytes),
-            VersionValue::Counter(_) => 0,
-        };
-        Self { family: FamilyId(family), kind: m.kind, seq: m.seq, ts: m.ts }
+    /// The largest timestamp of a value of this row in this segment that was above its commit's tick; 0: there was none. Row lock held.
+    pub fn ahead(&self) -> u64 {
+        self.row.markers().ahead()
     }
 }
 
@@ -205,9 +211,14 @@ impl<'s> ColumnRef<'s> {
     pub fn read(&self, cut: u64) -> Content<'s> {
         self.column.versions().read(cut)
     }
-    /// Appends every version and marker with a number up to `cut`, in no order, each once.
-    pub fn collect(&self, cut: u64, into: &mut Vec<VersionRef<'s>>) {
-        self.column.versions().collect(cut, into);
+    /// What it shows of the commits up to `cut` where it has markers, or its family has: the newest one of those is `over`.
+    pub fn read_marked(&self, cut: u64, over: Over) -> Marked<'s> {
+        self.column.versions().read_marked(cut, over)
+    }
+    /// Appends the versions and markers that are wanted, in no order, each once: at least those with numbers from the floor on that the column gives, or was
+    /// given. Returns that floor.
+    pub fn collect(&self, wanted: &Wanted<'_>, into: &mut Vec<VersionRef<'s>>) -> u64 {
+        self.column.versions().collect(wanted, into)
     }
     /// The increment with the largest number up to `cut`, if nothing else of the column up to there has a larger one. None may also mean that it could
     /// not be told without collecting everything.
@@ -227,8 +238,26 @@ impl<'s> ColumnRef<'s> {
     /// calls its argument with the read points as they were at one instant, or not at all.
     #[inline]
     pub fn plan_increment(&self, keep: Keep, latest_point: u64, durable: u64, points: impl FnOnce(PointsUser<'_>)) -> Plan {
-        let header = self.column.row().header();
-        self.column.versions().plan(header, keep, latest_point, durable, points).of_segment(self.segment.owner())
+        let row = self.column.row();
+        // Looked at only where copies are kept.
+        self.column
+            .versions()
+            .plan(row.header(), keep, latest_point, durable, || self.family_markers(), points)
+            .of_segment(self.segment.owner())
+    }
+    #[cold]
+    #[inline(never)]
+    fn family_markers(&self) -> Markers {
+        let mut markers = Markers::default();
+        self.column.row().markers().walk(self.family(), u64::MAX, |m| {
+            if m.is_final {
+                markers.floor = m.seq;
+                return ControlFlow::Break(());
+            }
+            markers.open = true;
+            ControlFlow::Continue(())
+        });
+        markers
     }
     /// Makes (seq, ts, value) the column's newest version, as planned; a plan to push takes its `spare`. Row lock held; the column has slots.
     #[inline]
@@ -247,7 +276,7 @@ impl<'s> ColumnRef<'s> {
     /// Pushes a put's value or a delete marker. Row lock held.
     pub fn push(&self, cell: NewCell, seq: u64, ts: u64) {
         assert_eq!(cell.owner, self.segment.owner(), "a cell of another segment");
-        assert!(!matches!(cell.kind, CellType::DeleteFamily | CellType::DeleteFamilyVersion), "a row's marker pushed to a column");
+        assert!(!is_of_row(cell.kind), "a row's marker pushed to a column");
         // SAFETY: `cell` was written by this segment (asserted), and is given away here, so it is pushed once.
         let pushed = unsafe { self.column.versions().push(cell.cell, seq, ts) };
         if !pushed.first {

@@ -9,7 +9,7 @@
 //! | `applied` | number of the row's last applied commit << 1, plus 1 if it is of FSYNC level |
 //! | `stable` | number of a commit of this row that is complete, for use while `applied` is not |
 //! | `pending` | 0, or the commit slot's index << 48, plus the low 48 bits of the number, of a commit over several rows that is about to appear |
-//! | `markers` | chain of the row's and families' delete markers |
+//! | `markers` | chain of its families' delete markers, and of notes of timestamps ahead (`versions/marks.rs`) |
 //!
 //! A commit is *complete* when it is as durable as its writer asked for: at once at SYNC level, with number <= D at FSYNC level. Per row the
 //! commits that are not complete are a suffix, all of FSYNC level (the commit sequence inherits the level), so one number tells all.
@@ -120,9 +120,9 @@ impl RowHeader {
         fence(Acquire);
     }
 
-    /// True if a delete marker of the row or of one of its families was ever pushed: read with `collect`.
+    /// True if a delete marker of one of its families was ever pushed: read them with `RowRef::over` or `collect_markers`.
     pub fn has_markers(&self) -> bool {
-        !self.markers.is_empty()
+        self.markers.has_marker()
     }
 }
 

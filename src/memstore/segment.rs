@@ -14,7 +14,7 @@ use super::blocks::{Column, EMBEDDED_QUALIFIER_MAX, ROW_ALIGN, Row, Word};
 use super::column_index::{ColumnIndex, ColumnKey, Cursor, KeyOf};
 use super::refs::{ColumnRef, NewCell, RowRef, SavedColumn, SpareCopy};
 use super::row_table::{RowTable, prefetch_line};
-use super::versions::ListCell;
+use super::versions::{ListCell, RowCell};
 use crate::cell::CellType;
 use crate::ids::{FamilyId, Generation, RowHash};
 use crate::mslab::{Arena, ChunkPool, MemoryBudget};
@@ -294,11 +294,33 @@ impl Segment {
     pub fn new_cell(&self, value: &[u8], kind: CellType, thread: usize) -> Result<NewCell, NoMemory> {
         let memory = self.new_list_cell(ListCell::size(value.len()), thread)?;
         // SAFETY: size and alignment are right; arena memory is nobody else's and lives as long as the segment.
-        Ok(unsafe { NewCell::write(memory, kind, value, self.owner, thread) })
+        Ok(unsafe { NewCell::write(memory, kind, false, value, self.owner, thread) })
     }
-    /// A cell for `push_marker`: a marker of a row's family, or of the whole row with family 0.
-    pub fn new_row_marker(&self, family: FamilyId, kind: CellType, thread: usize) -> Result<NewCell, NoMemory> {
-        self.new_cell(&family.0.to_le_bytes(), kind, thread)
+    /// A column's marker for `push`. `is_final`: everything in its scope that will have a smaller number has a timestamp that is not larger.
+    pub fn new_marker(&self, kind: CellType, is_final: bool, thread: usize) -> Result<NewCell, NoMemory> {
+        let memory = self.new_list_cell(ListCell::size(0), thread)?;
+        // SAFETY: size and alignment are right; arena memory is nobody else's and lives as long as the segment.
+        Ok(unsafe { NewCell::write(memory, kind, is_final, b"", self.owner, thread) })
+    }
+    /// A cell for `push_marker`: a marker of a row's family. `is_final` as in `new_marker`.
+    pub fn new_row_marker(&self, family: FamilyId, kind: CellType, is_final: bool, thread: usize) -> Result<NewCell, NoMemory> {
+        let memory = self.new_list_cell(RowCell::BYTES, thread)?;
+        // SAFETY: size and alignment are right; arena memory is nobody else's and lives as long as the segment.
+        Ok(unsafe { NewCell::write_row_marker(memory, kind, is_final, family, self.owner, thread) })
+    }
+    /// A value of the row gets the timestamp `ts`, above its commit's tick. Before that commit has its number, row lock held; if the commit is refused,
+    /// markers are final less often.
+    pub fn note_ahead(&self, row: RowRef<'_>, ts: u64, thread: usize) -> Result<(), NoMemory> {
+        let marks = self.own(row.of(self)).markers();
+        if marks.raise_ahead(ts) {
+            return Ok(());
+        }
+        let memory = self.arena.alloc(RowCell::BYTES, align_of::<u64>(), thread).ok_or(NoMemory)?;
+        // SAFETY: size and alignment are right; arena memory is nobody else's and lives as long as the segment.
+        let note = unsafe { RowCell::write(memory, None, false, FamilyId(0)) };
+        // SAFETY: a row cell of this segment, pushed once.
+        unsafe { marks.push_note(note, ts) };
+        Ok(())
     }
     /// Room for the copy that a plan to push asks for.
     pub fn new_copy(&self, thread: usize) -> Result<SpareCopy, NoMemory> {

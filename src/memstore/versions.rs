@@ -9,9 +9,15 @@
 //! Threads: every write by the owner of the row lock; reads by anybody. A reader reads the slots first, then the list: a version is copied
 //! to the list before its slot is invalidated, so what is gone from the slots is found in the list.
 //!
+//! *Final* markers: one whose timestamp is not below that of anything in its scope with a smaller number leaves nothing of what is older, for every reader
+//! that sees it (and for whom it counts). What such a reader needs has a number from the marker's on, its *floor*; and all of that stands in the list
+//! above the first cell that was pushed, not copied, with a smaller number: what is pushed stands in the order of its numbers, copies are pushed
+//! on top, and a dead copy is only overwritten above the first such cell below the newest floor there is (`plan.rs`). So the walk ends there.
+//!
 //! A slot and a copy are small seqlocks whose number is also their validity: 0 while they are rewritten. Numbers never come twice.
 
 mod cell;
+mod marks;
 mod plan;
 
 use super::flaw::{self, Flaw};
@@ -23,6 +29,9 @@ use cell::{HAS_CELLS, HAS_MARKER, OUT_OF_ORDER};
 use std::ptr::NonNull;
 
 pub(super) use cell::{Chain, CopyCell, ListCell};
+pub(super) use marks::{Marks, RowCell};
+pub use marks::{Over, RowMarker};
+pub(super) use plan::Markers;
 pub use plan::{Keep, Plan, PointsUser, TRIMMED_VERSIONS_MAX};
 
 /// A counter's version, owned.
@@ -114,7 +123,18 @@ pub enum Content<'a> {
     },
     /// A put's version.
     Cell(VersionRef<'a>),
-    /// The column has a delete marker: collect everything and replay it in number order.
+    /// The column has a delete marker: ask for [`Marked`].
+    Replay,
+}
+
+/// What a column shows at a cut where delete markers are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marked<'a> {
+    /// This, or nothing; older segments have nothing that counts.
+    Closed(Option<VersionRef<'a>>),
+    /// This, unless an older segment has something better.
+    Best(VersionRef<'a>),
+    /// Collect everything and replay it in number order.
     Replay,
 }
 
@@ -125,6 +145,25 @@ impl<'a> From<Option<VersionRef<'a>>> for Content<'a> {
             Some(VersionRef { seq, ts, value: VersionValue::Counter(value), .. }) => Self::Counter { seq, ts, value },
             Some(v) => Self::Cell(v),
         }
+    }
+}
+
+/// What is collected of a column.
+pub struct Wanted<'w> {
+    /// Commits with a number up to this one.
+    pub cut: u64,
+    /// Nothing with a smaller number counts: that of a final marker; 0: there is none.
+    pub floor: u64,
+    /// So many versions with the best timestamps are enough, as long as no marker is about; None: all are needed.
+    pub best: Option<usize>,
+    /// Whether a marker of this timestamp counts for the reader, so that nothing below it has to be collected if it is final.
+    pub counts: &'w dyn Fn(u64) -> bool,
+}
+
+impl Wanted<'static> {
+    /// Everything up to a number.
+    pub const fn everything(cut: u64) -> Self {
+        Self { cut, floor: 0, best: None, counts: &|_| false }
     }
 }
 
@@ -264,6 +303,39 @@ impl<'a> Versions<'a> {
         best.into()
     }
 
+    /// What the column shows of the commits up to `cut` where it has markers, or its row's family has: the newest one of those is `over`.
+    pub(super) fn read_marked(self, cut: u64, over: Over) -> Marked<'a> {
+        // Slots before the list, as in `read`.
+        let slots = self.slots.map_or([None; 2], |Slots([a, b])| [a.read(), b.read()]);
+        let slots = slots.into_iter().flatten().filter(|v| v.seq <= cut).map(Version::as_ref);
+        let best_of = |floor: u64, more: &mut dyn Iterator<Item = VersionRef<'a>>| {
+            slots.clone().chain(more).filter(|v| v.seq >= floor).max_by_key(VersionRef::key)
+        };
+        let head = self.head();
+        let list = || head.cells().filter_map(ListCell::read).filter(|v| v.seq <= cut);
+        if !head.has(OUT_OF_ORDER) {
+            // The first has the largest (timestamp, number) of the list, so no marker of the list reaches it, nor a slot's that is above it.
+            let first = list().next();
+            let best = best_of(0, &mut first.into_iter());
+            match best.filter(|b| !b.kind.is_marker() && b.seq >= over.seq) {
+                Some(best) if over.is_final => return Marked::Closed(Some(best)),
+                Some(best) => return Marked::Best(best),
+                None => {}
+            }
+        }
+        let mut floor = over.floor();
+        let marker = head.cells_from(floor).find(|c| c.is_marker() && c.seq_pushed() <= cut);
+        if let Some(marker) = marker.filter(|m| m.is_final()) {
+            floor = marker.seq_pushed();
+        }
+        if floor == 0 || over.seq > floor || marker.is_some_and(|m| !m.is_final()) {
+            return Marked::Replay;
+        }
+        // No marker above the floor: the best value is the one.
+        let values = head.cells_from(floor).filter(|c| !c.is_marker()).filter_map(ListCell::read).filter(|v| v.seq <= cut);
+        Marked::Closed(best_of(floor, &mut { values }))
+    }
+
     /// See `ColumnRef::last_increment`.
     pub(super) fn last_increment(self, cut: u64) -> Option<VersionRef<'a>> {
         let Slots([a, b]) = self.slots?;
@@ -271,29 +343,47 @@ impl<'a> Versions<'a> {
         let (a, b) = (a.read()?, b.read()?);
         let last = if a.seq > b.seq { a } else { b };
         // What was not copied from a slot stands in the order of its numbers.
-        let other = self.head().cells().filter(|c| c.as_copy().is_none()).map(|c| c.key_owned().1).find(|&seq| seq <= cut);
+        let other = self.head().cells().filter(|c| !c.is_copy()).map(ListCell::seq_pushed).find(|&seq| seq <= cut);
         (last.seq <= cut && other.is_none_or(|seq| seq < last.seq)).then(|| last.as_ref())
     }
 
-    /// Gives every list cell with a number up to `cut` to `f`.
-    pub(super) fn each_cell(self, cut: u64, f: impl FnMut(VersionRef<'a>)) {
-        self.head().cells().filter_map(ListCell::read).filter(|v| v.seq <= cut).for_each(f);
-    }
-
-    /// Appends every version and marker with a number up to `cut`, in no order.
-    pub(super) fn collect(self, cut: u64, into: &mut Vec<VersionRef<'a>>) {
-        let start = into.len();
+    /// See `ColumnRef::collect`.
+    pub(super) fn collect(self, wanted: &Wanted<'_>, into: &mut Vec<VersionRef<'a>>) -> u64 {
+        let (start, cut, mut floor) = (into.len(), wanted.cut, wanted.floor);
         if let Some(Slots(slots)) = self.slots {
-            into.extend(slots.iter().filter_map(Slot::read).filter(|v| v.seq <= cut).map(Version::as_ref));
+            into.extend(slots.iter().filter_map(Slot::read).filter(|v| (floor..=cut).contains(&v.seq)).map(Version::as_ref));
         }
         let slots = into.len();
-        for v in self.head().cells().filter_map(ListCell::read).filter(|v| v.seq <= cut) {
+        let head = self.head();
+        // Where the list is in order and no marker is about, the first so many timestamps are the best ones.
+        let mut best = wanted.best.filter(|_| !head.has(OUT_OF_ORDER) && (slots == start || !head.has(HAS_MARKER)));
+        let mut last = None;
+        for cell in head.cells() {
+            if floor != 0 && !cell.is_copy() && cell.seq_pushed() < floor {
+                break;
+            }
+            let Some(v) = cell.read().filter(|v| (floor..=cut).contains(&v.seq)) else { continue };
+            if cell.is_marker() {
+                best = None;
+                if cell.is_final() && (wanted.counts)(v.ts) {
+                    floor = v.seq;
+                }
+            } else if let Some(left) = &mut best
+                && last != Some(v.ts)
+            {
+                if *left == 0 {
+                    break;
+                }
+                *left -= 1;
+                last = Some(v.ts);
+            }
             // A version may be copied between the look at its slot and the look at the list: it must not count twice.
             let copied = matches!(v.value, VersionValue::Counter(_)) && into[start..slots].iter().any(|s| s.seq == v.seq);
             if !copied {
                 into.push(v);
             }
         }
+        floor
     }
 
     /// Puts an increment's version into the slot that does not hold the newest one, after doing with the older version as planned. Row lock
@@ -386,9 +476,19 @@ impl<'a> Versions<'a> {
     }
 
     /// See [`Plan`]. Row lock held, no commit of the row in flight.
-    pub(super) fn plan(self, header: &RowHeader, keep: Keep, latest_point: u64, durable: u64, points: impl FnOnce(PointsUser<'_>)) -> Plan {
+    ///
+    /// `markers`: of the column's family.
+    pub(super) fn plan(
+        self,
+        header: &RowHeader,
+        keep: Keep,
+        latest_point: u64,
+        durable: u64,
+        markers: impl FnOnce() -> Markers,
+        points: impl FnOnce(PointsUser<'_>),
+    ) -> Plan {
         let Some(slots) = self.slots else { return Plan::InPlace };
-        plan::plan(slots, self.head(), header, keep, latest_point, durable, points)
+        plan::plan(slots, self.head(), header, keep, latest_point, durable, markers, points)
     }
 }
 

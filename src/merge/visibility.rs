@@ -5,6 +5,8 @@
 //! a put made after it, whatever their timestamps. Inside one commit (one number) the marker comes first: a call that puts and then deletes
 //! writes only the marker, so a value beside a marker of its own number was meant to stay.
 //!
+//! A marker that takes out all that is left there is *final*: the replay may begin with it.
+//!
 //! A family that keeps deleted cells shows them to readers whose range of timestamps ends at or before the marker's: for them the marker was never written.
 //! Expiry comes last, over the versions that are left, so `min_versions` counts those.
 //!
@@ -100,6 +102,11 @@ impl Rules<'_> {
     /// The same for one that is about to be written.
     pub const fn shows_new(&self, ts: u64) -> bool {
         ts >= self.oldest || self.min_versions > 0
+    }
+    /// Whether a marker counts for a reader of `range`, whatever the settings were when it was written.
+    #[inline]
+    pub fn surely_counts(&self, marker: u64, range: &Range<u64>) -> bool {
+        self.counts(&[], marker, range)
     }
     /// Whether a marker counts for a reader of `range`, that was written under the first of `past`: once it has counted for all, it does for good.
     fn counts(&self, past: &[Regime], marker: u64, range: &Range<u64>) -> bool {

@@ -49,7 +49,7 @@ impl Shard {
     pub(super) fn len(&self) -> usize {
         self.set.len()
     }
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) fn capacity(&self) -> usize {
         self.queue.capacity() + self.set.capacity()
     }

@@ -1,7 +1,8 @@
 //! What a reader is shown of one column: its newest version, several, or everything that is stored.
 //!
-//! The common case (one version, all times, no delete marker about) looks at the column once and collects nothing. Everything else collects what the
-//! segments hold of the column, adds the markers of the row's family, and replays (`merge::visibility`); a raw reader gets what was collected.
+//! The common case (one version, all times, no delete marker about, or only final ones) looks at the column once and collects nothing. Everything else
+//! collects what the segments hold of the column from its newest final marker on, adds the markers of the row's family, and replays
+//! (`merge::visibility`); a raw reader gets all of it.
 //!
 //! *Markers of a family* lie with the row, and are met at the column (family, ""), which whoever pushes one inserts: the first of its family. A reader
 //! that walks from there keeps them for the columns that follow; one that begins behind it looks for that column first.
@@ -11,7 +12,7 @@ use super::newest::Found;
 use crate::cell::CellType;
 use crate::clock::ClockUnit;
 use crate::ids::{FamilyId, Tick};
-use crate::memstore::{Content, RowMarker, RowRef, VersionRef, VersionValue};
+use crate::memstore::{Content, Marked, Over, RowMarker, RowRef, VersionRef, VersionValue, Wanted};
 use crate::merge::visibility::{ALWAYS, Rules, Version, replay};
 use crate::store::family::Families;
 use std::cmp::Ordering;
@@ -58,6 +59,10 @@ pub struct Lens<'a, 's> {
     /// The family of the current row whose markers are known.
     entered: Option<FamilyId>,
     markers: Vec<RowMarker>,
+    /// The newest of them.
+    over: Over,
+    /// Number of the newest that is final and counts: nothing with a smaller one matters.
+    floor: u64,
     collected: Vec<VersionRef<'s>>,
     list: Vec<Cell<'s>>,
 }
@@ -85,6 +90,8 @@ impl<'a, 's> Lens<'a, 's> {
             newest_only: false,
             entered: None,
             markers: Vec::new(),
+            over: Over::default(),
+            floor: 0,
             collected: Vec::new(),
             list: Vec::new(),
         }
@@ -107,32 +114,34 @@ impl<'a, 's> Lens<'a, 's> {
             self.enter_family(heads, first, bound, begins);
         }
         let Some(rules) = &self.rules else { return Shown::Nothing };
-        if self.newest_only && self.markers.is_empty() {
-            if first.alone {
-                match first.column.read(bound) {
-                    Content::Replay => {}
+        if self.newest_only && first.alone {
+            let content = if self.markers.is_empty() { first.column.read(bound) } else { Content::Replay };
+            let best = match content {
+                Content::Replay => match first.column.read_marked(bound, self.over) {
+                    Marked::Closed(v) => Some(v.map(Found::from)),
+                    Marked::Best(v) => Some(Some(v.into())),
+                    Marked::Replay => None,
+                },
+                content => Some(Found::of(content)),
+            };
+            if let Some(shown) = best.and_then(|best| shown(best, rules)) {
+                return shown;
+            }
+        } else if self.newest_only && self.markers.is_empty() {
+            let mut best: Option<Found<'s>> = None;
+            let mut replays = false;
+            for column in heads.all(first) {
+                match column.read(bound) {
+                    Content::Replay => replays = true,
                     content => {
-                        if let Some(shown) = shown(Found::from(content), rules) {
-                            return shown;
+                        if let Some(found) = Found::of(content).filter(|f| f.is_better(best.as_ref())) {
+                            best = Some(found);
                         }
                     }
                 }
-            } else {
-                let mut best: Option<Found<'s>> = None;
-                let mut replays = false;
-                for column in heads.all(first) {
-                    match column.read(bound) {
-                        Content::Replay => replays = true,
-                        content => {
-                            if let Some(found) = Found::from(content).filter(|f| best.is_none_or(|b| (f.ts, f.seq) > (b.ts, b.seq))) {
-                                best = Some(found);
-                            }
-                        }
-                    }
-                }
-                if let Some(shown) = (!replays).then(|| shown(best, rules)).flatten() {
-                    return shown;
-                }
+            }
+            if let Some(shown) = (!replays).then(|| shown(best, rules)).flatten() {
+                return shown;
             }
         }
         self.collect(heads, first, bound);
@@ -149,6 +158,7 @@ impl<'a, 's> Lens<'a, 's> {
         }
         self.entered = Some(family);
         self.markers.clear();
+        (self.over, self.floor) = (Over::default(), 0);
         if heads.is_single() {
             self.add_markers(first.column.row(), bound);
         } else if !(self.meets_all && begins) {
@@ -166,22 +176,36 @@ impl<'a, 's> Lens<'a, 's> {
     #[inline]
     fn add_markers(&mut self, row: RowRef<'s>, bound: u64) {
         if row.header().has_markers() {
-            let family = self.entered;
-            row.collect_markers(bound, &mut self.markers);
-            self.markers.retain(|m| Some(m.family) == family);
+            self.take_markers(row, bound);
+        }
+    }
+    fn take_markers(&mut self, row: RowRef<'s>, bound: u64) {
+        let (Some(family), Some(rules)) = (self.entered, &self.rules) else { return };
+        let range = self.terms.range.as_ref().unwrap_or(&ALWAYS);
+        let counts = |marker| !self.terms.raw && rules.surely_counts(marker, range);
+        let had = self.markers.len();
+        let floor = row.collect_markers(family, bound, &counts, &mut self.markers);
+        self.floor = self.floor.max(floor);
+        if let Some(newest) = self.markers.get(had).filter(|m| m.seq > self.over.seq) {
+            self.over = Over { seq: newest.seq, is_final: newest.is_final };
         }
     }
     /// Fills the list.
     #[cold]
     fn collect(&mut self, heads: &Heads<'s>, first: First<'s>, bound: u64) {
+        let range = self.terms.range.as_ref().unwrap_or(&ALWAYS);
+        let (raw, rules) = (self.terms.raw, self.rules);
+        let counts = |marker| !raw && rules.is_some_and(|r| r.surely_counts(marker, range));
+        let mut floor = self.floor;
         self.collected.clear();
         for column in heads.all(first) {
-            column.collect(bound, &mut self.collected);
+            let no_marker = !raw && self.markers.is_empty() && !self.collected.iter().any(|v| v.kind.is_marker());
+            let best = rules.filter(|r| no_marker && r.past.is_empty()).map(|r| r.max_versions as usize);
+            floor = floor.max(column.collect(&Wanted { cut: bound, floor, best, counts: &counts }, &mut self.collected));
         }
         self.list.clear();
         self.list.extend(self.collected.iter().map(|v| Version { seq: v.seq, ts: v.ts, kind: v.kind, value: v.value }));
         let of_family = self.markers.iter().map(|m| Version { seq: m.seq, ts: m.ts, kind: m.kind, value: VersionValue::Bytes(b"") });
-        let range = self.terms.range.as_ref().unwrap_or(&ALWAYS);
         if self.terms.raw {
             // Where HBase has them: first in their family.
             if first.column.qualifier().is_empty() {

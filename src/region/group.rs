@@ -3,12 +3,13 @@
 
 use super::Inner;
 use super::admission::check_timestamp;
-use super::batch::{Group, Results, name_op};
+use super::batch::{Results, name_op};
 use super::change::RowCells;
 use super::check::Check;
 use super::counter::Rules;
 use super::face::{Mutation, Mutations, Op, OpResult, OpStatus};
 use super::increment::{counter_of, no_family};
+use super::runs::Group;
 use crate::cell::CellType;
 use crate::commit::mutation::{Stamp, Write};
 use crate::commit::{Refusal, draw_tick};

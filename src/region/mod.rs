@@ -31,9 +31,11 @@ mod place;
 mod reads;
 mod recover;
 mod rows;
+mod runs;
 mod scan_spec;
 mod scanner;
 mod snapshot;
+mod tally;
 mod thread;
 mod watch;
 

@@ -6,12 +6,14 @@
 //! together or not at all.
 
 use super::Inner;
-use super::batch::{Group, Obstacle, Results, Tally};
+use super::batch::Results;
 use super::face::{BatchOutcome, CommitInfo, Counted, Found, Mutation, Mutations, Op, OpResult, OpStatus};
 use super::fingerprint::Asked;
 use super::group::Outcome;
 use super::lifecycle::closed;
 use super::mutate::check_flags;
+use super::runs::Group;
+use super::tally::{Obstacle, Tally};
 use crate::clock::{Clock, RegionClock, Timeout, monotonic_nanos, sleep};
 use crate::commit::mutation::{CellChange, RowChange, Stamp, Write};
 use crate::commit::{Committed, Refusal};

@@ -1,8 +1,8 @@
 //! Puts the records of the log back into a memstore segment. Nobody else sees the segment yet.
 
-use crate::commit::mutation::is_of_family;
+use crate::commit::mutation::{is_final, is_of_family};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ids::{RowHash, RowHasher};
+use crate::ids::{RowHash, RowHasher, Tick};
 use crate::memstore::{Keep, NoMemory, Plan, RowRef, Segment};
 use crate::mslab::MemoryBudget;
 use crate::store::family::Families;
@@ -52,7 +52,7 @@ impl<'s> Replay<'s> {
                     self.done.skipped += 1;
                     continue;
                 };
-                if self.cell(&mut header, hash, family.keep_at(seq), seq, &cell).is_err() {
+                if self.cell(&mut header, hash, family.keep_at(seq), seq, record.tick, &cell).is_err() {
                     return Err(self.too_large());
                 }
                 self.segment.raise_max_ts(cell.family, cell.timestamp);
@@ -84,6 +84,7 @@ impl<'s> Replay<'s> {
         hash: RowHash,
         keep: Keep,
         seq: u64,
+        tick: Tick,
         cell: &RecordCell<'_>,
     ) -> std::result::Result<(), NoMemory> {
         let segment = self.segment;
@@ -96,11 +97,20 @@ impl<'s> Replay<'s> {
             Some(column) => column,
             None => segment.insert_column(found, cell.family, cell.qualifier, counter.is_some(), THREAD)?,
         };
-        let Some(value) = counter else {
+        if cell.kind.is_marker() {
+            // The segment holds all that is older, and maybe something of the same commit: then fewer are final than the commit found.
+            let leaves_nothing = is_final(cell.kind, cell.timestamp, tick, found.ahead());
             if is_of_family(cell.kind) {
-                found.push_marker(segment.new_row_marker(cell.family, cell.kind, THREAD)?, seq, cell.timestamp);
-                return Ok(());
+                found.push_marker(segment.new_row_marker(cell.family, cell.kind, leaves_nothing, THREAD)?, seq, cell.timestamp);
+            } else {
+                column.push(segment.new_marker(cell.kind, leaves_nothing, THREAD)?, seq, cell.timestamp);
             }
+            return Ok(());
+        }
+        if cell.timestamp > tick.0 {
+            segment.note_ahead(found, cell.timestamp, THREAD)?;
+        }
+        let Some(value) = counter else {
             column.push(segment.new_cell(cell.value, cell.kind, THREAD)?, seq, cell.timestamp);
             return Ok(());
         };

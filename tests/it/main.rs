@@ -12,6 +12,7 @@ mod cut_files;
 mod deletes;
 mod durable;
 mod header;
+mod linear;
 mod nonces;
 mod reports_batches;
 mod reports_reads;

@@ -1,12 +1,13 @@
 //! The segment as its callers see it, with tiny chunks so that rare paths are common.
 
-use super::super::{Content, Cut, Keep, Plan, RowMarker, VersionRef, VersionValue};
+use super::super::{Content, Cut, Keep, Marked, Over, Plan, RowMarker, VersionRef, VersionValue, Wanted};
 use super::*;
 use crate::mslab::PoolOptions;
 use crate::sync::Ordering::{AcqRel, SeqCst};
 use crate::sync::{AtomicBool, Mutex, thread};
 
 mod column;
+mod finals;
 mod memory;
 mod threads;
 
@@ -145,7 +146,7 @@ fn markers_send_to_the_replay() {
     increment(&s, c, 4, 21, 1);
     increment(&s, c, 5, 22, 2);
     let mut all = Vec::new();
-    c.collect(4, &mut all);
+    c.collect(&Wanted::everything(4), &mut all);
     all.sort_by_key(|v| v.seq);
     assert_eq!(
         all.iter().map(|v| (v.seq, v.ts, v.kind)).collect::<Vec<_>>(),
@@ -153,15 +154,21 @@ fn markers_send_to_the_replay() {
     );
     let r = c.row();
     assert!(!r.header().has_markers());
-    r.push_marker(s.new_row_marker(F, CellType::DeleteFamily, 0).unwrap(), 6, 22);
-    r.push_marker(s.new_row_marker(FamilyId(0), CellType::DeleteFamilyVersion, 0).unwrap(), 7, 9);
+    let other = FamilyId(2);
+    r.push_marker(s.new_row_marker(F, CellType::DeleteFamily, true, 0).unwrap(), 6, 22);
+    r.push_marker(s.new_row_marker(other, CellType::DeleteFamilyVersion, false, 0).unwrap(), 7, 9);
+    r.push_marker(s.new_row_marker(other, CellType::DeleteFamilyVersion, false, 0).unwrap(), 8, 9);
     assert!(r.header().has_markers());
     let mut markers = Vec::new();
-    r.collect_markers(6, &mut markers);
-    assert_eq!(markers, [RowMarker { family: F, kind: CellType::DeleteFamily, seq: 6, ts: 22 }]);
-    r.collect_markers(u64::MAX, &mut markers);
-    assert_eq!(markers.len(), 3);
-    assert_eq!(markers[1], RowMarker { family: FamilyId(0), kind: CellType::DeleteFamilyVersion, seq: 7, ts: 9 });
+    assert_eq!(r.collect_markers(F, 5, &|_| true, &mut markers), 0);
+    assert_eq!(r.collect_markers(F, 6, &|_| true, &mut markers), 6);
+    assert_eq!(markers, [RowMarker { family: F, kind: CellType::DeleteFamily, seq: 6, ts: 22, is_final: true }]);
+    assert_eq!(r.collect_markers(other, u64::MAX, &|_| true, &mut markers), 0);
+    assert_eq!(
+        markers[1..].iter().map(|m| (m.seq, m.ts, m.kind)).collect::<Vec<_>>(),
+        [8, 7].map(|n| (n, 9, CellType::DeleteFamilyVersion))
+    );
+    assert_eq!([F, other].map(|f| r.over(f, u64::MAX)), [Over { seq: 6, is_final: true }, Over { seq: 8, is_final: false }]);
 }
 
 #[test]

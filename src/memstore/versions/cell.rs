@@ -12,11 +12,14 @@
 //!
 //! Tags are only ever added. A tag is published no later than what it tells about, so a reader who needs a cell also sees the tags.
 //!
+//! A row's list (`marks.rs`) is linked in the same way, through the header's `markers` word.
+//!
 //! Threads: pushes and overwriting by the owner of the row lock; everything else by anybody.
 
 use super::flaw::{Flaw, off, unless};
 use super::{DATA_STORE, Version, VersionRef, VersionValue};
 use crate::cell::CellType;
+use crate::hooks;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU64, fence};
 use std::marker::PhantomData;
@@ -60,6 +63,11 @@ impl Chain {
         // Relaxed: only an address.
         let address = self.0.load(Relaxed) & !TAGS;
         (address != 0).then(|| ptr::without_provenance(address as usize))
+    }
+    /// True if a marker was ever pushed.
+    pub(in crate::memstore) fn has_marker(&self) -> bool {
+        // Acquire: what a marker hides is decided by its content, read next.
+        self.0.load(Acquire) & HAS_MARKER != 0
     }
     /// True if nothing was ever pushed.
     pub(in crate::memstore) fn is_empty(&self) -> bool {
@@ -111,6 +119,15 @@ impl<'a> Head<'a> {
     pub(super) fn cells(self) -> Cells<'a> {
         Cells { next: self.word & !TAGS, cells: PhantomData }
     }
+    /// Address of the first cell, 0 for none.
+    pub(super) fn address(self) -> u64 {
+        self.word & !TAGS
+    }
+    /// The cells down to the first that was pushed, not copied, with a number below `floor`. All that have numbers from `floor` on are among them, if
+    /// `floor` is a final marker's (see the module above).
+    pub(super) fn cells_from(self, floor: u64) -> impl Iterator<Item = &'a ListCell> {
+        self.cells().take_while(move |c| floor == 0 || c.is_copy() || c.seq_pushed() >= floor)
+    }
     pub(super) fn starts_with(self, cell: &ListCell) -> bool {
         self.word & !TAGS == ptr::from_ref(cell).addr() as u64
     }
@@ -127,6 +144,7 @@ impl<'a> Iterator for Cells<'a> {
 
     fn next(&mut self) -> Option<&'a ListCell> {
         let cell = NonNull::new(ptr::with_exposed_provenance_mut::<ListCell>(self.next as usize))?;
+        hooks::visit_cell();
         // SAFETY: only `push` puts addresses into chain and next words; its cells are initialised and live for 'a (contract of `load`).
         let cell = unsafe { cell.as_ref() };
         // Relaxed: written before the cell was published, never after.
@@ -143,7 +161,7 @@ pub(in crate::memstore) struct ListCell {
     /// 0 while the cell is being overwritten.
     seq: AtomicU64,
     ts: AtomicU64,
-    /// [`COPY`] or a `CellType` code.
+    /// [`COPY`] or a `CellType` code, with [`FINAL`].
     kind: u8,
     len: u32,
 }
@@ -158,6 +176,8 @@ pub(in crate::memstore) struct CopyCell {
 
 /// Kind of a copy; not a cell type's code.
 const COPY: u8 = 1;
+/// Bit of `kind`: a marker whose timestamp is not below that of anything in its scope with a smaller number.
+const FINAL: u8 = 0x80;
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<ListCell>() == 32 && size_of::<CopyCell>() == 40 && align_of::<CopyCell>() == 8);
@@ -175,17 +195,21 @@ impl ListCell {
     ///
     /// # Safety
     /// `to` is 8-aligned and valid for writes of `size(value.len())` bytes, and nobody else's.
-    pub(in crate::memstore) unsafe fn write(to: NonNull<u8>, kind: CellType, value: &[u8]) -> NonNull<Self> {
+    pub(in crate::memstore) unsafe fn write(to: NonNull<u8>, kind: CellType, is_final: bool, value: &[u8]) -> NonNull<Self> {
         let cell = to.cast::<Self>();
         // SAFETY: valid for writes, by contract.
-        unsafe { cell.write(Self::new(kind as u8, value.len() as u32)) };
+        unsafe { cell.write(Self::of_kind(kind, is_final, value.len())) };
         // SAFETY: `size` counts the value behind the head.
         let bytes = unsafe { to.add(size_of::<Self>()) };
         // SAFETY: as above; fresh memory cannot overlap the caller's value.
         unsafe { ptr::copy_nonoverlapping(value.as_ptr(), bytes.as_ptr(), value.len()) };
         cell
     }
-    fn new(kind: u8, len: u32) -> Self {
+    /// A cell of `kind`, `len` bytes behind it.
+    pub(super) fn of_kind(kind: CellType, is_final: bool, len: usize) -> Self {
+        Self::new(kind as u8 | if is_final { FINAL } else { 0 }, len as u32)
+    }
+    pub(super) fn new(kind: u8, len: u32) -> Self {
         Self { next: AtomicU64::new(0), seq: AtomicU64::new(0), ts: AtomicU64::new(0), kind, len }
     }
     /// Number and timestamp. Before the push.
@@ -195,7 +219,28 @@ impl ListCell {
         self.ts.store(ts, Relaxed);
     }
     pub(super) fn is_marker(&self) -> bool {
-        self.kind != COPY && self.kind != CellType::Put as u8
+        !matches!(self.cell_type(), None | Some(CellType::Put))
+    }
+    /// True for a marker that leaves nothing of what is older than it.
+    pub(super) fn is_final(&self) -> bool {
+        self.kind & FINAL != 0
+    }
+    pub(super) fn is_copy(&self) -> bool {
+        self.kind == COPY
+    }
+    /// What it is; None for copies and notes.
+    pub(super) fn cell_type(&self) -> Option<CellType> {
+        CellType::from_u8(self.kind & !FINAL)
+    }
+    /// The number of a cell that is not a copy: it is never overwritten.
+    pub(super) fn seq_pushed(&self) -> u64 {
+        // Relaxed: written before the push, never after.
+        self.seq.load(Relaxed)
+    }
+    /// The cell pushed before it, for whoever walks another kind of list.
+    pub(super) fn next_address(&self) -> u64 {
+        // Relaxed: written before the cell was published, never after.
+        self.next.load(Relaxed)
     }
     /// This cell as a copy that may be overwritten; None for what a put or delete wrote.
     pub(super) fn as_copy(&self) -> Option<NonNull<CopyCell>> {
@@ -215,7 +260,7 @@ impl ListCell {
         }
         // Relaxed: written before the push, never after.
         let (ts, seq) = self.key_owned();
-        let kind = CellType::from_u8(self.kind)?;
+        let kind = self.cell_type()?;
         let bytes = ptr::with_exposed_provenance::<u8>(ptr::from_ref(self).addr() + size_of::<Self>());
         // SAFETY: `write` put `len` bytes there before the push and nobody writes them again; they live as long as the cell.
         let value = unsafe { std::slice::from_raw_parts(bytes, self.len as usize) };

@@ -61,6 +61,8 @@ struct World {
     busy: AtomicU64,
     points: ReadPoints,
     spares: [CopyCell; 6],
+    /// A put and a final marker.
+    pushed: [ListCell; 2],
     used: AtomicU64,
 }
 
@@ -81,6 +83,7 @@ impl World {
             busy: AtomicU64::new(0),
             points: ReadPoints::new(),
             spares: std::array::from_fn(|_| CopyCell::new()),
+            pushed: [(CellType::Put, false), (CellType::Delete, true)].map(|(kind, is_final)| ListCell::of_kind(kind, is_final, 0)),
             used: AtomicU64::new(0),
         };
         let w = Arc::new(w);
@@ -109,7 +112,7 @@ impl World {
     }
     fn plan(&self, i: usize, keep: Keep) -> Plan {
         let latest = self.points.latest();
-        self.column(i).plan(&self.header, keep, latest, self.durable.load(Acquire), |f| {
+        self.column(i).plan(&self.header, keep, latest, self.durable.load(Acquire), Markers::default, |f| {
             self.points.with_points(|points, restarted| f(points, restarted));
         })
     }
@@ -148,6 +151,26 @@ impl World {
                 seq
             }
             other => panic!("{other:?}"),
+        }
+    }
+    /// A commit that pushes a cell to the first column.
+    fn push(&self, cell: usize) {
+        let mut last = self.last.lock();
+        *last += 1;
+        // SAFETY: in `self`, which lives as long as the chain, and pushed once.
+        unsafe { self.column(0).push(NonNull::from(&self.pushed[cell]), *last, 100 * *last) };
+        self.header.mark(*last, false, 0);
+    }
+    /// Reads the first column at `cut`, where it has markers: the number of what is shown.
+    fn marked(&self, cut: u64) -> u64 {
+        match self.column(0).read_marked(cut, Over::default()) {
+            Marked::Closed(None) => 0,
+            Marked::Closed(Some(v)) | Marked::Best(v) => {
+                let value = VersionValue::Counter(10 * v.seq as i64);
+                assert!(v.ts == 100 * v.seq && v.value == value, "torn version {v:?}");
+                v.seq
+            }
+            Marked::Replay => panic!("the marker is final"),
         }
     }
     /// A point read of the first column.
@@ -452,7 +475,7 @@ fn dead_without_sync() {
         let (c, mut best) = loop {
             let c = w.cut();
             let mut all = Vec::new();
-            w.column(0).collect(c, &mut all);
+            w.column(0).collect(&Wanted::everything(c), &mut all);
             RowHeader::order_second_cut();
             if w.cut() == c {
                 break (c, all.iter().map(|v| (v.seq, v.ts)).collect::<Vec<_>>());
@@ -543,6 +566,29 @@ fn dead_in_the_middle_holds() {
 #[test]
 fn dead_in_the_middle_without_tag_breaks() {
     breaks(Some(Flaw::OrderTag), dead_in_the_middle);
+}
+
+// ---- a reader's walk ends at the newest final marker (P13)
+
+// Slots 2 and 3, copy of 1; a put 4, a final marker 5; increments 6 and 7, a point at 6. Commit 8 copies 6: the copy of 1 is dead, and behind the put,
+// where a reader of the point does not come.
+fn behind_a_final_marker() {
+    let w = World::new(3, u64::MAX, &[1]);
+    w.push(0);
+    w.push(1);
+    (0..2).for_each(|_| w.commit(1, Keep::Newest, false));
+    w.hold(&[6]);
+    let reader = |w: &World| assert_eq!(w.marked(6), 6, "the snapshot's version is gone");
+    beside(&w, reader, |w| (0..2).for_each(|_| w.commit(1, Keep::Newest, false)));
+    assert_eq!((w.marked(5), w.marked(6), w.marked(9)), (0, 6, 9));
+}
+#[test]
+fn behind_a_final_marker_holds() {
+    holds(3, behind_a_final_marker);
+}
+#[test]
+fn dead_behind_a_final_marker_breaks() {
+    breaks(Some(Flaw::DeadBehindFinal), behind_a_final_marker);
 }
 
 // ---- the restarted read: registered, N = last; a cut above N needs no second cut (P5)

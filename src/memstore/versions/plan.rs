@@ -16,13 +16,17 @@
 //!   one takes the place of it, and of whatever it had taken the place of. A later one has a smaller timestamp only where a marker took the
 //!   earlier one out; that one stays, for without it the replay would bring back what it had pushed out;
 //! - with n versions, or kept deleted cells: a bound needs the best n by (timestamp, number) among the numbers up to it. If any cell of an
-//!   interval is dead then the worst of it is, so only that one is looked at. With delete markers about, nothing is judged dead.
+//!   interval is dead then the worst of it is, so only that one is looked at. With markers about that are not final, nothing is judged dead.
+//!
+//! *Final markers* (see the module above): a reader whose floor is such a marker's number walks the list down to the first pushed cell below that number.
+//! So only copies above the first one below the newest floor of all are judged. With several versions, only what has a number from the floor on is, and
+//! only where no other marker has.
 //!
 //! Where a family kept more versions before ([`Keep::After`]), the first interval begins behind that: nothing older is judged.
 //!
 //! Intervals are looked at 64 at a time, so no memory is needed however many points there are.
 
-use super::cell::{CopyCell, HAS_MARKER, Head};
+use super::cell::{CopyCell, HAS_MARKER, Head, ListCell};
 use super::flaw::{Flaw, off};
 use super::{RowHeader, Slots};
 use std::ptr::NonNull;
@@ -121,6 +125,33 @@ pub type PointsUser<'a> = &'a mut dyn FnMut(&[u64], bool);
 /// Families that keep more versions are not trimmed in memory: looking for a dead cell would walk all of them on each increment.
 pub const TRIMMED_VERSIONS_MAX: u32 = 1024;
 
+/// The markers of a row's family, or of a column: what of them matters for what is dead.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::memstore) struct Markers {
+    /// Number of the newest final one; 0: there is none.
+    pub(in crate::memstore) floor: u64,
+    /// One that is not final has a larger number.
+    pub(in crate::memstore) open: bool,
+}
+
+impl Markers {
+    /// With those of the column itself.
+    fn with_column(mut self, head: Head<'_>) -> Self {
+        if head.has(HAS_MARKER) {
+            for cell in head.cells_from(self.floor).filter(|c| c.is_marker() && c.seq_pushed() >= self.floor) {
+                if cell.is_final() {
+                    // The family's that is open may be older than this one: it stays open, so that less is judged.
+                    self.floor = cell.seq_pushed();
+                    break;
+                }
+                self.open = true;
+            }
+        }
+        self
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "what a plan depends on")]
 pub(super) fn plan(
     slots: &Slots,
     head: Head<'_>,
@@ -128,6 +159,7 @@ pub(super) fn plan(
     keep: Keep,
     latest_point: u64,
     durable: u64,
+    markers: impl FnOnce() -> Markers,
     points: impl FnOnce(PointsUser<'_>),
 ) -> Plan {
     let (newest, victim) = slots.turn();
@@ -143,37 +175,66 @@ pub(super) fn plan(
     if one && !needed_by_point && !newest_waits && outranked {
         return Plan::InPlace;
     }
-    if !may_trim(head, header, keep) {
+    let slots = [(old.ts, old.seq), (newest.ts, newest.seq)];
+    plan_copy(slots, head, keep, complete, markers, points)
+}
+
+/// A plan that copies. By itself: what increments do without it stays short.
+#[cold]
+#[inline(never)]
+fn plan_copy(
+    slots: [Key; 2],
+    head: Head<'_>,
+    keep: Keep,
+    complete: u64,
+    markers: impl FnOnce() -> Markers,
+    points: impl FnOnce(PointsUser<'_>),
+) -> Plan {
+    if head.is_empty() || keep.versions() > TRIMMED_VERSIONS_MAX {
         return Plan::Push;
     }
+    let markers = markers().with_column(head);
+    if keep.judged() != Keep::Newest && markers.open {
+        return Plan::Push;
+    }
+    let floor = if off(Flaw::DeadBehindFinal) { 0 } else { markers.floor };
     let mut plan = Plan::Push;
     points(&mut |points, restarted| {
         if restarted && !off(Flaw::DeadUnderRestarted) {
             return;
         }
         let points = if off(Flaw::DeadUnderPoint) { &[] } else { points };
-        let slots = [(old.ts, old.seq), (newest.ts, newest.seq)];
-        if let Some(cell) = find_dead(head, slots, keep, complete, points) {
+        if let Some(cell) = find_dead(List { head, floor }, slots, keep, complete, points) {
             plan = Plan::OverwriteDead(DeadCell { cell, owner: 0 });
         }
     });
     plan
 }
 
-fn may_trim(head: Head<'_>, header: &RowHeader, keep: Keep) -> bool {
-    match keep.judged() {
-        _ if head.is_empty() => false,
-        Keep::Newest => true,
-        Keep::Versions(n) | Keep::After(_, n) => n <= TRIMMED_VERSIONS_MAX && !head.has(HAS_MARKER) && !header.has_markers(),
+/// A list, down to where the readers of the newest floor end.
+#[derive(Clone, Copy)]
+struct List<'a> {
+    head: Head<'a>,
+    floor: u64,
+}
+
+impl<'a> List<'a> {
+    fn cells(self) -> impl Iterator<Item = &'a ListCell> {
+        self.head.cells_from(self.floor)
+    }
+    /// The copies with their keys; for the row lock's owner.
+    fn copies(self) -> impl Iterator<Item = (NonNull<CopyCell>, Key)> {
+        self.cells().filter_map(|c| Some((c.as_copy()?, c.key_owned())))
     }
 }
 
 /// (timestamp, number) of a version.
 type Key = (u64, u64);
 
-/// A copy in `head` that neither C = `complete` nor a point needs.
-fn find_dead(head: Head<'_>, slots: [Key; 2], keep: Keep, complete: u64, points: &[u64]) -> Option<NonNull<CopyCell>> {
-    let mut low = keep.since();
+/// A copy in `list` that neither C = `complete` nor a point needs.
+fn find_dead(list: List<'_>, slots: [Key; 2], keep: Keep, complete: u64, points: &[u64]) -> Option<NonNull<CopyCell>> {
+    // With several versions, what is older than the floor is left as it is.
+    let mut low = if keep.judged() == Keep::Newest { keep.since() } else { keep.since().max(list.floor.saturating_sub(1)) };
     let points = &points[points.partition_point(|&p| p <= low)..];
     let below = &points[..points.partition_point(|&p| p < complete)];
     for first in (0..=below.len()).step_by(INTERVALS) {
@@ -184,8 +245,8 @@ fn find_dead(head: Head<'_>, slots: [Key; 2], keep: Keep, complete: u64, points:
         }
         let chunk = Chunk { low, bounds: &bounds[..n] };
         let dead = match keep.judged() {
-            Keep::Newest => chunk.dead_of_one(head, slots),
-            Keep::Versions(kept) | Keep::After(_, kept) => chunk.dead_of_many(head, slots, kept.max(1)),
+            Keep::Newest => chunk.dead_of_one(list, slots),
+            Keep::Versions(kept) | Keep::After(_, kept) => chunk.dead_of_many(list, slots, kept.max(1)),
         };
         if dead.is_some() {
             return dead;
@@ -212,7 +273,7 @@ impl Chunk<'_> {
     }
 
     /// One version kept: an increment that a later one of its interval outranks.
-    fn dead_of_one(&self, head: Head<'_>, slots: [Key; 2]) -> Option<NonNull<CopyCell>> {
+    fn dead_of_one(&self, list: List<'_>, slots: [Key; 2]) -> Option<NonNull<CopyCell>> {
         // The last increment seen in each interval, and its cell unless it is in a slot.
         let mut last: [(Key, Option<NonNull<CopyCell>>); INTERVALS] = [((0, 0), None); INTERVALS];
         for key in slots {
@@ -222,7 +283,7 @@ impl Chunk<'_> {
                 last[i] = (key, None);
             }
         }
-        for (cell, key) in copies(head) {
+        for (cell, key) in list.copies() {
             let Some(i) = self.interval(key.1) else { continue };
             if off(Flaw::DeadBest) {
                 return Some(cell);
@@ -243,7 +304,7 @@ impl Chunk<'_> {
     }
 
     /// `kept` versions: the worst of an interval, if `kept` better ones have numbers up to the interval's bound.
-    fn dead_of_many(&self, head: Head<'_>, slots: [Key; 2], kept: u32) -> Option<NonNull<CopyCell>> {
+    fn dead_of_many(&self, list: List<'_>, slots: [Key; 2], kept: u32) -> Option<NonNull<CopyCell>> {
         let mut worst: [Option<(Key, NonNull<CopyCell>)>; INTERVALS] = [None; INTERVALS];
         // Increments of each interval seen so far: once they are more than `kept`, the worst of them is dead, and a list that grew long under a
         // restarted read is not walked to its end.
@@ -253,7 +314,7 @@ impl Chunk<'_> {
                 seen[i] += 1;
             }
         }
-        for (cell, key) in copies(head) {
+        for (cell, key) in list.copies() {
             let Some(i) = self.interval(key.1) else { continue };
             seen[i] += 1;
             let (key, cell) = worst[i].filter(|(w, _)| *w < key).unwrap_or((key, cell));
@@ -263,10 +324,10 @@ impl Chunk<'_> {
             }
         }
         let mut better = [0u32; INTERVALS];
-        let cells = head.cells().filter(|c| !c.is_marker()).map(|c| c.key_owned());
+        let cells = list.cells().filter(|c| !c.is_marker()).map(|c| c.key_owned());
         for key in slots.into_iter().chain(cells) {
             // Number 0 is an empty slot, not a version.
-            let first = if key.1 == 0 { self.bounds.len() } else { self.bounds.partition_point(|&b| b < key.1) };
+            let first = if key.1 == 0 || key.1 < list.floor { self.bounds.len() } else { self.bounds.partition_point(|&b| b < key.1) };
             for i in first..self.bounds.len() {
                 let Some((w, cell)) = worst[i] else { continue };
                 better[i] += u32::from(key > w);
@@ -277,9 +338,4 @@ impl Chunk<'_> {
         }
         None
     }
-}
-
-/// The copies of a list with their keys; for the row lock's owner.
-fn copies(head: Head<'_>) -> impl Iterator<Item = (NonNull<CopyCell>, Key)> {
-    head.cells().filter_map(|c| Some((c.as_copy()?, c.key_owned())))
 }

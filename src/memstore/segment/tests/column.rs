@@ -4,10 +4,10 @@ use super::*;
 use std::collections::BTreeMap;
 
 /// A small generator; the seed is in the failure message.
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn below(&mut self, n: u64) -> u64 {
+    pub(super) fn below(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n
     }
@@ -49,7 +49,7 @@ impl<'s> Hot<'s> {
         let cut = self.column.row().header().cut(|_| 0, || self.durable).seq;
         for at in self.points.iter().copied().chain([cut]) {
             let mut all = Vec::new();
-            self.column.collect(at, &mut all);
+            self.column.collect(&Wanted::everything(at), &mut all);
             all.sort_by_key(|v| std::cmp::Reverse(v.seq));
             let got: Vec<_> = all.iter().map(|v| (v.seq, v.value.as_counter().unwrap())).collect();
             let want: Vec<_> = self.history.range(..=at).rev().take(self.kept()).map(|(&n, &v)| (n, v)).collect();
@@ -92,7 +92,7 @@ fn an_increment_that_no_later_one_outranks_is_kept() {
     // The fourth call would have written over 900; from 901 on nothing needs it any more.
     assert_eq!(plans, [true, true, true, false, true, true, true]);
     let mut all = Vec::new();
-    column.collect(u64::MAX, &mut all);
+    column.collect(&Wanted::everything(u64::MAX), &mut all);
     assert!(all.iter().any(|v| v.ts == 900), "{all:?}");
 }
 
@@ -194,7 +194,7 @@ fn deleted_cells_of_a_family_that_keeps_them_are_not_overwritten() {
     hot.column.push(s.new_cell(&[], CellType::Delete, 0).unwrap(), hot.seq, 300);
     (0..5).for_each(|_| hot.commit(false));
     let mut all = Vec::new();
-    hot.column.collect(u64::MAX, &mut all);
+    hot.column.collect(&Wanted::everything(u64::MAX), &mut all);
     let mut numbers: Vec<_> = all.iter().map(|v| v.seq).collect();
     numbers.sort_unstable();
     assert_eq!(numbers[numbers.len() - 7..], [3, 4, 5, 6, 7, 8, 9]);
@@ -260,7 +260,7 @@ fn puts_between_increments_count_as_versions() {
                 };
                 let want = best(all.iter().copied().filter(|k| k.1 <= at).collect());
                 let mut got = Vec::new();
-                c.collect(at, &mut got);
+                c.collect(&Wanted::everything(at), &mut got);
                 assert_eq!(best(got.iter().map(|v| (v.ts, v.seq)).collect()), want, "seed {seed}, at {at}");
                 let first = match c.read(at) {
                     Content::Empty => None,
