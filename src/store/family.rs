@@ -114,10 +114,6 @@ impl FamilyInfo {
         next.past.push(Regime { through, max_versions, min_versions, keep_deleted, oldest });
         Ok(())
     }
-    /// Only the newest version counts and nothing deleted is kept: an older version can be forgotten as soon as no reader needs it.
-    pub fn single_version(&self) -> bool {
-        self.max_versions == 1 && self.flags & (KEEP_DELETED | KEEP_DELETED_TTL) == 0
-    }
     /// What a reader has to apply whose clock shows `now`, asked only if cells expire.
     #[inline]
     pub fn rules(&self, unit: ClockUnit, now: impl FnOnce() -> Tick) -> Rules<'_> {

@@ -73,19 +73,6 @@ fn settings() {
 }
 
 #[test]
-fn a_single_version_is_one_with_nothing_deleted_kept() {
-    let mut f = family("f");
-    assert!(f.single_version());
-    f.max_versions = 2;
-    assert!(!f.single_version());
-    f.max_versions = 1;
-    for flag in [KEEP_DELETED, KEEP_DELETED_TTL] {
-        f.flags = flag;
-        assert!(!f.single_version());
-    }
-}
-
-#[test]
 fn ids_are_never_used_again() {
     let mut all = Families::new();
     assert!(all.is_empty() && all.after(0).is_none() && all.get(FamilyId(0)).is_none());
