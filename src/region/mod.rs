@@ -34,6 +34,7 @@ mod rows;
 mod runs;
 mod scan_spec;
 mod scanner;
+mod single;
 mod snapshot;
 mod tally;
 mod thread;
