@@ -34,8 +34,9 @@ class Side:
     def __init__(self, name, commit):
         self.tree, self.target = WORK / name, WORK / f"target-{name}"
         self.bin, self.data = self.target / "bin", WORK / f"data-{name}"
-        if self.tree.exists():
-            run("git", "worktree", "remove", "--force", self.tree, cwd=ROOT)
+        # What a run that was cut off left.
+        shutil.rmtree(self.tree, ignore_errors=True)
+        run("git", "worktree", "prune", cwd=ROOT)
         run("git", "worktree", "add", "--quiet", "--detach", self.tree, commit, cwd=ROOT)
         self.build()
 
@@ -59,7 +60,7 @@ class Side:
         shutil.rmtree(self.data, ignore_errors=True)
         self.data.mkdir(parents=True)
         command = [self.bin / "compare", "--engine", plan.OURS, "--workload", workload.kind, "--durability", workload.durability, "--dir", self.data]
-        command += ["--threads", workload.threads, "--rows", workload.rows, "--warm", "0.2", "--seconds", "0.8", *workload.args]
+        command += ["--threads", workload.threads, "--rows", workload.rows, "--warm", "0.3", "--seconds", "1.2", *workload.args]
         done = run(*command, stdout=subprocess.PIPE)
         return json.loads(done.stdout.splitlines()[0])["items_s"]
 

@@ -176,7 +176,10 @@ impl RowTable {
             for word in &level.bucket(hash).0 {
                 // Relaxed: only the address is used, for a hint.
                 let w = word.load(Relaxed);
-                if (w ^ hash) >> TAG_SHIFT == 0 && w != 0 {
+                if w == 0 {
+                    break;
+                }
+                if (w ^ hash) >> TAG_SHIFT == 0 {
                     let line = ptr::without_provenance::<u8>((w & ADDRESS & !1) as usize);
                     prefetch_line(line);
                     prefetch_line(line.wrapping_add(64));

@@ -3,9 +3,9 @@
 use super::Inner;
 use super::admission::WriteTerms;
 use super::face::{CommitInfo, Found, Mutation, Op, ValueSink};
-use super::increment::no_family;
 use super::mutate::{VALUE_BYTES_MAX, check_flags};
 use super::pinned::PinnedValue;
+use super::single::no_family;
 use super::thread::{Scratch, with_scratch};
 use crate::commit::mutation::{CellChange, RowChange, Stamp, Write};
 use crate::commit::{Refusal, commit};

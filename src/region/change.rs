@@ -34,18 +34,25 @@ impl<'e, 'a, 'v> RowCells<'e, 'a, 'v> {
         Self { cells, start: 0, index: HashMap::default(), family_markers: Places::new() }
     }
     /// The row whose cells begin at `start`.
-    #[inline]
+    #[inline(always)]
     pub fn begin(&mut self, start: usize) {
         self.start = start;
+        if !(self.is_new() && self.family_markers.is_empty() && self.index.is_empty()) {
+            self.look_again();
+        }
+    }
+    /// With ATOMIC a row may come back.
+    #[cold]
+    fn look_again(&mut self) {
+        self.index.clear();
         self.family_markers.clear();
-        if !self.index.is_empty() {
-            self.index.clear();
-        }
-        // With ATOMIC a row may come back.
-        if start < self.cells.len() {
-            let here = self.cells.iter().enumerate().skip(start);
-            self.family_markers.extend(here.filter(|(_, c)| is_family_marker(c.write)).map(|(i, _)| i as u32));
-        }
+        let here = self.cells.iter().enumerate().skip(self.start);
+        self.family_markers.extend(here.filter(|(_, c)| is_family_marker(c.write)).map(|(i, _)| i as u32));
+    }
+    /// The row has no cells so far.
+    #[inline]
+    pub fn is_new(&self) -> bool {
+        self.cells.len() == self.start
     }
     /// Forgets the cells from `len` on.
     pub fn truncate(&mut self, len: usize) {
@@ -56,7 +63,7 @@ impl<'e, 'a, 'v> RowCells<'e, 'a, 'v> {
     /// The column's cells so far, and the markers of its family.
     #[inline]
     pub fn of_column(&mut self, family: FamilyId, qualifier: &[u8]) -> Places {
-        if self.cells.len() == self.start { Places::new() } else { self.look(family, qualifier) }
+        if self.is_new() { Places::new() } else { self.look(family, qualifier) }
     }
     fn look(&mut self, family: FamilyId, qualifier: &[u8]) -> Places {
         let cells = self.cells.get(self.start..).unwrap_or_default();

@@ -8,8 +8,9 @@ use super::change::RowCells;
 use super::check::Check;
 use super::counter::Rules;
 use super::face::{Mutation, Mutations, Op, OpResult, OpStatus};
-use super::increment::{counter_of, no_family};
+use super::increment::counter_of;
 use super::runs::Group;
+use super::single::no_family;
 use crate::cell::CellType;
 use crate::commit::mutation::{Stamp, Write};
 use crate::commit::{Refusal, draw_tick};
@@ -55,6 +56,8 @@ pub(super) struct Eval<'e, 'a, 'v> {
     pub timestamp: u64,
     /// The commit's tick, if it had to be known early.
     pub tick: Option<Tick>,
+    /// What readers of the last operation's family are shown now: one time for all operations of the commit.
+    pub shown: Option<(FamilyId, visibility::Rules<'v>)>,
 }
 
 /// How a group ended, and its row where it was looked up.
@@ -102,8 +105,8 @@ impl<'a: 'v, 'v> Eval<'_, 'a, 'v> {
         group.checks = [0; 2];
         let mut found_row = None;
         let mut outcome = Ok(Outcome::Applied);
-        for i in group.ops.clone() {
-            let m = if i == group.ops.start { first } else { self.ops.get(i) };
+        let (mut i, mut m) = (group.ops.start, first);
+        loop {
             let done = self.operation(&m, group.hash, row, &mut found_row);
             if let (Op::Check { .. }, Ok((holds, _))) = (m.op, &done) {
                 let [passed, failed] = &mut group.checks;
@@ -112,6 +115,11 @@ impl<'a: 'v, 'v> Eval<'_, 'a, 'v> {
             match done {
                 Ok((true, value)) => {
                     results(i, OpResult { status: OpStatus::Applied, flags: 0, value });
+                    i += 1;
+                    if i == group.ops.end {
+                        break;
+                    }
+                    m = self.ops.get(i);
                     continue;
                 }
                 Ok((false, _)) => outcome = Ok(Outcome::NotApplied(i)),
@@ -280,14 +288,22 @@ impl<'a: 'v, 'v> Eval<'_, 'a, 'v> {
     fn held(
         &mut self,
         name: ColumnName<'_>,
-        settings: &FamilyInfo,
+        settings: &'v FamilyInfo,
         found_row: &mut Option<RowRef<'v>>,
     ) -> std::result::Result<Held<'v>, Stop> {
-        let rules = self.inner.state.rules(settings);
-        let lookup = newest::newest(self.view, name, &rules);
+        if self.shown.as_ref().is_none_or(|(family, _)| *family != settings.id) {
+            self.shown = None;
+        }
+        let (_, rules) = self.shown.get_or_insert_with(|| (settings.id, self.inner.state.rules(settings)));
+        let lookup = newest::newest(self.view, name, rules);
+        let held = |f: Option<Found<'v>>| Held { value: f.map(|f| f.value), ts: f.map_or(0, |f| f.ts), place: None, column: lookup.column };
+        if self.row.is_new() {
+            *found_row = lookup.row;
+            return Ok(held(lookup.newest));
+        }
+        let rules = *rules;
         *found_row = found_row.or(lookup.row);
         let places = self.row.of_column(name.family, name.qualifier);
-        let held = |f: Option<Found<'v>>| Held { value: f.map(|f| f.value), ts: f.map_or(0, |f| f.ts), place: None, column: lookup.column };
         if places.is_empty() {
             return Ok(held(lookup.newest));
         }
@@ -316,6 +332,10 @@ impl<'a: 'v, 'v> Eval<'_, 'a, 'v> {
         write: impl Fn(u64) -> Write<'a>,
     ) -> std::result::Result<(), Stop> {
         let family = FamilyId(m.family);
+        if self.row.is_new() {
+            self.row.push(family, m.qual, write(held.ts), keep, held.column);
+            return Ok(());
+        }
         // The call's own value whose timestamp the commit chooses: one version, not two.
         let own = held.place.and_then(|place| match self.row.write_at(place) {
             Write::Counter { above, .. } | Write::Put { stamp: Stamp::Above(above), .. } => Some((place, above)),

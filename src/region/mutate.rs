@@ -3,7 +3,7 @@
 use super::Inner;
 use super::admission::WriteTerms;
 use super::face::{BatchOutcome, CommitInfo, Mutation, Mutations, Op};
-use super::increment::no_family;
+use super::single::no_family;
 use super::thread::{Scratch, with_scratch};
 use crate::cell::CellType;
 use crate::commit::mutation::{CellChange, RowChange, Stamp, Write};

@@ -2,8 +2,9 @@
 
 use super::Inner;
 use super::face::{CounterResults, Found, Key, Keys, ValueResults, ValueSink};
-use super::increment::{counter_of, no_family};
+use super::increment::counter_of;
 use super::pinned::PinnedValue;
+use super::single::no_family;
 use super::snapshot::Snapshot;
 use super::thread;
 use crate::clock::Timeout;

@@ -3,7 +3,7 @@
 use super::Inner;
 use super::admission::WriteTerms;
 use super::batch::{BatchScratch, Results};
-use super::face::{Mutations, OpResult, OpStatus};
+use super::face::{Mutation, Mutations, OpResult, OpStatus};
 use super::group::Outcome;
 use super::tally::Tally;
 use crate::error::{ErrorKind, Result};
@@ -34,28 +34,31 @@ impl Inner {
         results: Results<'_>,
     ) -> usize {
         batch.groups.clear();
-        batch.seen.clear();
-        if !atomic {
-            // At most a quarter full, and no larger than the call needs.
-            batch.seen.resize(4 * (ops.len() - at).min(RUN_ROWS).next_power_of_two(), 0);
-        }
         let mut bytes = 0;
-        // The operation that was found not to belong to the group before.
+        let weighed = |m: &Mutation<'_>| m.qual.len() + m.value.len() + 64;
+        // The row that was found not to be that of the group before.
         let mut ahead = None;
-        while at < ops.len() {
-            let first = ahead.take().unwrap_or_else(|| ops.get(at));
+        let n = ops.len();
+        while at < n {
+            let (row, mut size) = match ahead.take() {
+                Some(begun) => begun,
+                None => {
+                    let first = ops.get(at);
+                    (first.row, weighed(&first))
+                }
+            };
             let mut end = at + 1;
-            let mut size = first.row.len() + first.qual.len() + first.value.len() + 64;
-            while end < ops.len() {
+            while end < n {
                 let next = ops.get(end);
-                if next.row != first.row {
-                    ahead = Some(next);
+                if next.row != row {
+                    ahead = Some((next.row, weighed(&next)));
                     break;
                 }
-                size += next.qual.len() + next.value.len() + 64;
+                size += weighed(&next);
                 end += 1;
             }
-            if let Err(e) = self.check_row(first.row) {
+            size += row.len();
+            if let Err(e) = self.check_row(row) {
                 for i in at..end {
                     let status = if i == at { OpStatus::Failed(e.kind()) } else { OpStatus::Failed(ErrorKind::NotRun) };
                     results(i, OpResult { status, flags: 0, value: 0 });
@@ -67,14 +70,10 @@ impl Inner {
                 }
                 continue;
             }
-            let hash = self.state.hash(first.row);
-            let full = batch.groups.len() == RUN_ROWS || bytes + size > self.run_bytes_max.min(RUN_BYTES);
-            // A row that comes back ends the run: its second change is a commit of its own. With ATOMIC all changes of a row are one.
-            if !atomic && !batch.groups.is_empty() && (full || is_seen(&mut batch.seen, hash)) {
+            let hash = self.state.hash(row);
+            let full = batch.groups.len() == RUN_GROUPS || bytes + size > self.run_bytes_max.min(RUN_BYTES);
+            if full && !atomic && !batch.groups.is_empty() {
                 break;
-            }
-            if batch.groups.is_empty() && !atomic {
-                is_seen(&mut batch.seen, hash);
             }
             bytes += size;
             batch.groups.push(Group { ops: at..end, hash, outcome: Outcome::Open, checks: [0; 2] });
@@ -116,14 +115,15 @@ impl Inner {
         terms: &mut WriteTerms,
     ) -> Result<(RowLocks<'t>, usize)> {
         let groups = batch.groups.get(from..).unwrap_or_default();
-        batch.hashes.clear();
-        batch.hashes.extend(groups.iter().map(|g| g.hash));
+        let hashes = groups.iter().map(|g| g.hash);
         let scratch = std::mem::take(&mut batch.locks);
         let locked = if atomic {
             let all = groups.len();
+            batch.hashes.clear();
+            batch.hashes.extend(hashes);
             self.state.locks.lock_all(&mut batch.hashes, &mut terms.timeout, scratch).map(|locks| (locks, all))
         } else {
-            self.state.locks.lock_prefix(&batch.hashes, &mut terms.timeout, scratch).map(|locks| {
+            self.state.locks.lock_prefix(hashes, &mut terms.timeout, scratch).map(|locks| {
                 let count = locks.len();
                 (locks, count)
             })
@@ -151,24 +151,5 @@ fn gather_rows(ops: &dyn Mutations, groups: &mut [Group]) {
     }
 }
 
-/// True if the hash was in the set already; puts it there. The set's length is a power of two; the empty one has room for nothing.
-fn is_seen(seen: &mut [u64], hash: RowHash) -> bool {
-    // 0 marks an empty place, so a hash of 0 takes another value: at worst a run ends early.
-    let h = hash.0.max(1);
-    let mask = seen.len().wrapping_sub(1);
-    let mut i = h as usize & mask;
-    while let Some(place) = seen.get_mut(i) {
-        if *place == 0 {
-            *place = h;
-            return false;
-        }
-        if *place == h {
-            return true;
-        }
-        i = (i + 1) & mask;
-    }
-    false
-}
-
-const RUN_ROWS: usize = 256;
+const RUN_GROUPS: usize = 256;
 const RUN_BYTES: usize = 1 << 20;

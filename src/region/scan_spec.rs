@@ -2,7 +2,7 @@
 
 use super::Inner;
 use super::face::{ColumnFilter, ScanSpec};
-use super::increment::no_family;
+use super::single::no_family;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::fail;

@@ -8,7 +8,6 @@ use super::table::{Attempt, RowLockTable};
 use crate::clock::Timeout;
 use crate::ids::{RowHash, Tick};
 use crate::lock_order::{self, Level, LevelGuard};
-use crate::sync::Ordering;
 
 /// Why a row was not locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,14 +106,19 @@ impl RowLockTable {
     ///
     /// Rows are taken in the caller's order, which cannot deadlock as nothing is waited for with a lock held. A row that comes back (or shares
     /// its hash with one before) is not free, so the run ends there.
-    pub fn lock_prefix<'t>(&'t self, hashes: &[RowHash], timeout: &mut Timeout, scratch: LockScratch) -> Result<RowLocks<'t>, NotLocked> {
+    pub fn lock_prefix<'t>(
+        &'t self,
+        mut hashes: impl ExactSizeIterator<Item = RowHash>,
+        timeout: &mut Timeout,
+        scratch: LockScratch,
+    ) -> Result<RowLocks<'t>, NotLocked> {
         let mut locks = self.none(scratch, hashes.len())?;
-        let Some((first, rest)) = hashes.split_first() else { return Ok(locks) };
+        let Some(first) = hashes.next() else { return Ok(locks) };
         match self.acquire(first.0, timeout) {
             Ok((held, tick)) => locks.add(held, tick),
-            Err(why) => return Err(NotLocked { why, row: Some(*first), scratch: locks.into_scratch() }),
+            Err(why) => return Err(NotLocked { why, row: Some(first), scratch: locks.into_scratch() }),
         }
-        for hash in rest {
+        for hash in hashes {
             match self.attempt(hash.0) {
                 Attempt::Got(held, tick) => locks.add(held, tick),
                 _ => break,
@@ -125,8 +129,7 @@ impl RowLockTable {
 
     #[inline]
     fn one<'t>(&'t self, held: Held, tick: u64, level: LevelGuard) -> RowLocks<'t> {
-        // Relaxed: the claim acquired what earlier holders left.
-        let fsync_pending = self.place(held).bucket.fsync_pending.load(Ordering::Relaxed);
+        let fsync_pending = self.pending(held);
         RowLocks { table: self, one: Some(held), many: Vec::new(), last_tick: tick, fsync_pending, tick: 0, raise: 0, _level: level }
     }
 
@@ -187,9 +190,7 @@ impl RowLocks<'_> {
 
     #[inline]
     fn add(&mut self, held: Held, tick: u64) {
-        // Relaxed: as in `one`.
-        let pending = self.table.place(held).bucket.fsync_pending.load(Ordering::Relaxed);
-        self.fsync_pending = self.fsync_pending.max(pending);
+        self.fsync_pending = self.fsync_pending.max(self.table.pending(held));
         self.last_tick = self.last_tick.max(tick);
         self.many.push(held);
     }

@@ -150,6 +150,13 @@ impl RowLockTable {
         }
     }
 
+    /// The bucket's `fsync_pending`, for who has just claimed a row of it.
+    #[inline]
+    pub(super) fn pending(&self, held: Held) -> u64 {
+        // Relaxed: the claim acquired what earlier holders left.
+        self.buckets[held.bucket as usize].fsync_pending.load(Ordering::Relaxed)
+    }
+
     /// Claims the row if it is free.
     #[inline]
     pub(super) fn attempt(&self, hash: u64) -> Attempt {

@@ -75,24 +75,21 @@ impl RecordBuffer {
 
     /// The cells that follow belong to this row.
     pub fn row(&mut self, row: &[u8]) {
-        self.bytes.push(ITEM_ROW);
-        self.sized(row);
+        self.lead(ITEM_ROW, self.tick, [row.len() as u32]);
+        self.bytes.extend_from_slice(row);
     }
 
     /// The new version of a counter.
     pub fn counter(&mut self, family: FamilyId, qualifier: &[u8], timestamp: u64, value: i64) {
-        self.item(ITEM_COUNTER, timestamp);
-        self.varint(family.0);
-        self.sized(qualifier);
+        self.lead(ITEM_COUNTER, timestamp, [family.0, qualifier.len() as u32]);
+        self.bytes.extend_from_slice(qualifier);
         self.bytes.extend_from_slice(&value.to_be_bytes());
     }
 
     /// Any other cell, markers included.
     pub fn cell(&mut self, family: FamilyId, qualifier: &[u8], kind: CellType, timestamp: u64, value: &[u8]) {
-        self.item(ITEM_CELL, timestamp);
-        self.bytes.push(kind as u8);
-        self.varint(family.0);
-        self.sized(qualifier);
+        self.lead(ITEM_CELL, timestamp, [u32::from(kind as u8), family.0, qualifier.len() as u32]);
+        self.bytes.extend_from_slice(qualifier);
         self.sized(value);
     }
 
@@ -156,12 +153,30 @@ impl RecordBuffer {
         }
     }
 
-    fn item(&mut self, item: u8, timestamp: u64) {
+    /// An item's byte, its timestamp unless that is the record's tick, and its first numbers. Most numbers take one byte: then the buffer is asked for
+    /// room once, not for each.
+    #[inline]
+    fn lead<const N: usize>(&mut self, item: u8, timestamp: u64, numbers: [u32; N]) {
+        if timestamp != self.tick || numbers.iter().any(|n| *n >= 0x80) {
+            return self.long_lead(item, timestamp, &numbers);
+        }
+        let mut lead = [item; 4];
+        for (to, n) in lead.iter_mut().skip(1).zip(numbers) {
+            *to = n as u8;
+        }
+        self.bytes.extend_from_slice(lead.get(..=N).unwrap_or_default());
+    }
+
+    #[inline(never)]
+    fn long_lead(&mut self, item: u8, timestamp: u64, numbers: &[u32]) {
         if timestamp == self.tick {
             self.bytes.push(item);
         } else {
             self.bytes.push(item + WITH_TIMESTAMP);
             self.bytes.extend_from_slice(&timestamp.to_le_bytes());
+        }
+        for n in numbers {
+            self.varint(*n);
         }
     }
 

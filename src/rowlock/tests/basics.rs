@@ -144,7 +144,7 @@ fn rows_of_one_hash_do_not_block_their_own_call() {
         assert_eq!(locks.len(), 1);
         let scratch = locks.into_scratch();
         // In a run the second one ends it; the next run gets it.
-        let locks = table.lock_prefix(&[hash, hash, RowHash(99)], &mut no_wait(), scratch).unwrap();
+        let locks = table.lock_prefix([hash, hash, RowHash(99)].into_iter(), &mut no_wait(), scratch).unwrap();
         assert_eq!(locks.len(), 1);
     }
     assert_idle(&table);
@@ -195,7 +195,7 @@ fn a_failed_multi_lock_gives_everything_back() {
 fn a_run_takes_rows_in_the_callers_order_and_stops_before_a_busy_one() {
     let table = RowLockTable::new(4);
     let rows: Vec<RowHash> = (0..8).rev().map(|b| in_bucket(4, b, 9)).collect();
-    let all = table.lock_prefix(&rows, &mut no_wait(), LockScratch::default()).unwrap();
+    let all = table.lock_prefix(rows.iter().copied(), &mut no_wait(), LockScratch::default()).unwrap();
     assert_eq!(all.len(), 8);
     let scratch = all.into_scratch();
     thread::scope(|s| {
@@ -203,18 +203,19 @@ fn a_run_takes_rows_in_the_callers_order_and_stops_before_a_busy_one() {
         s.spawn(|| {
             // A generous timeout: it must not be used, since rows are held by then.
             let started = Instant::now();
-            let run = table.lock_prefix(&rows, &mut Timeout::from_micros(60_000_000), scratch).unwrap();
+            let run = table.lock_prefix(rows.iter().copied(), &mut Timeout::from_micros(60_000_000), scratch).unwrap();
             assert_eq!((run.len(), table.stats().held_now), (5, 6));
             let scratch = run.into_scratch();
-            let NotLocked { why: e, scratch, .. } = table.lock_prefix(&rows[5..], &mut Timeout::from_micros(1_000), scratch).err().unwrap();
+            let NotLocked { why: e, scratch, .. } =
+                table.lock_prefix(rows[5..].iter().copied(), &mut Timeout::from_micros(1_000), scratch).err().unwrap();
             assert_eq!(e, LockError::Timeout);
-            assert_eq!(table.lock_prefix(&rows[6..], &mut no_wait(), scratch).unwrap().len(), 2);
+            assert_eq!(table.lock_prefix(rows[6..].iter().copied(), &mut no_wait(), scratch).unwrap().len(), 2);
             assert!(started.elapsed() < Duration::from_secs(30));
         })
         .join()
         .unwrap();
         drop(held);
     });
-    assert!(table.lock_prefix(&[], &mut no_wait(), LockScratch::default()).unwrap().is_empty());
+    assert!(table.lock_prefix([].into_iter(), &mut no_wait(), LockScratch::default()).unwrap().is_empty());
     assert_idle(&table);
 }

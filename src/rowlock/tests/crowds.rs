@@ -131,7 +131,10 @@ fn plain_runs_in_random_order_make_progress() {
                     let mut done = 0;
                     while done < rows.len() {
                         let mut timeout = Timeout::from_micros(60_000_000);
-                        let locks = table.lock_prefix(&hashes[done..], &mut timeout, scratch).map_err(|e| e.why).expect("a deadlock");
+                        let locks = table
+                            .lock_prefix(hashes[done..].iter().copied(), &mut timeout, scratch)
+                            .map_err(|e| e.why)
+                            .expect("a deadlock");
                         let n = locks.len();
                         assert!(n > 0);
                         rows[done..done + n].iter().for_each(|r| bump(&counts[*r as usize]));

@@ -135,7 +135,7 @@ fn close_wakes_all_waiters_and_reopen_lets_in_again() {
             assert!(table.try_lock(RowHash(1)).is_none());
             let all = table.lock_all(&mut vec![RowHash(1)], &mut forever(), LockScratch::default());
             assert_eq!(all.err().map(|e| e.why), Some(LockError::Closed));
-            let run = table.lock_prefix(&[RowHash(1)], &mut forever(), LockScratch::default());
+            let run = table.lock_prefix([RowHash(1)].into_iter(), &mut forever(), LockScratch::default());
             assert_eq!(run.err().map(|e| e.why), Some(LockError::Closed));
         });
     });
