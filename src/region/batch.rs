@@ -1,10 +1,10 @@
 //! Many operations in one call: `region_batch_mutate`, `region_increment_packed`, `region_increment_row`.
 //!
-//! Consecutive operations of one row form a *group*: one atomic row change, in the order given. Groups are taken in *runs* of up to 256. As many of a run
-//! as can be locked are committed at once: one set of locks, one commit, one record. A plain call waits for a row only while it holds none, otherwise the
-//! commit ends before that row, so no order of rows can deadlock. It also ends before a row that comes back, since it holds that one itself. With ATOMIC
-//! the whole call is one run and one commit: its rows are locked in the order of their hashes, which differs from open to open, but what is reported is
-//! decided in the order of the call: by the first element that fails, or whose check or bound is not met. The call waits for durability once, at its end.
+//! Consecutive operations of one row form a *group*: one atomic row change, in the order given. Groups are taken in *runs* of up to 256 different rows. As
+//! many of a run as can be locked are committed at once: one set of locks, one commit, one record. A plain call waits for a row only while it holds none,
+//! otherwise the commit ends before that row, so no order of rows can deadlock. With ATOMIC the whole call is one run and one commit: its rows are locked in
+//! the order of their hashes, which differs from open to open, but what is reported is decided in the order of the call: by the first element that fails, or
+//! whose check or bound is not met. The call waits for durability once, at its end.
 
 use super::Inner;
 use super::admission::{WriteTerms, show};
@@ -37,6 +37,7 @@ pub struct BatchScratch {
     pub(super) groups: Vec<Group>,
     /// Of an atomic run, to be sorted.
     pub(super) hashes: Vec<RowHash>,
+    pub(super) seen: Vec<u64>,
     pub(super) locks: LockScratch,
     pub(super) rows: Vec<RowChange<'static, 'static>>,
     pub(super) cells: Vec<CellChange<'static, 'static>>,

@@ -34,6 +34,11 @@ impl Inner {
         results: Results<'_>,
     ) -> usize {
         batch.groups.clear();
+        batch.seen.clear();
+        if !atomic {
+            // At most a quarter full, and no larger than the call needs.
+            batch.seen.resize(4 * (ops.len() - at).min(RUN_GROUPS).next_power_of_two(), 0);
+        }
         let mut bytes = 0;
         let weighed = |m: &Mutation<'_>| m.qual.len() + m.value.len() + 64;
         // The row that was found not to be that of the group before.
@@ -72,7 +77,8 @@ impl Inner {
             }
             let hash = self.state.hash(row);
             let full = batch.groups.len() == RUN_GROUPS || bytes + size > self.run_bytes_max.min(RUN_BYTES);
-            if full && !atomic && !batch.groups.is_empty() {
+            // A row that comes back ends the run: its second change is a commit of its own. With ATOMIC all changes of a row are one.
+            if !atomic && ((full && !batch.groups.is_empty()) || is_seen(&mut batch.seen, hash)) {
                 break;
             }
             bytes += size;
@@ -149,6 +155,25 @@ fn gather_rows(ops: &dyn Mutations, groups: &mut [Group]) {
     if comes_back {
         groups.sort_by_key(|g| (first.get(&(g.hash.0, ops.get(g.ops.start).row)).copied(), g.ops.start));
     }
+}
+
+/// True if the hash was in the set already; puts it there. The set's length is a power of two.
+fn is_seen(seen: &mut [u64], hash: RowHash) -> bool {
+    // 0 marks an empty place, so a hash of 0 takes another value: at worst a run ends early.
+    let h = hash.0.max(1);
+    let mask = seen.len().wrapping_sub(1);
+    let mut i = h as usize & mask;
+    while let Some(place) = seen.get_mut(i) {
+        if *place == 0 {
+            *place = h;
+            return false;
+        }
+        if *place == h {
+            return true;
+        }
+        i = (i + 1) & mask;
+    }
+    false
 }
 
 const RUN_GROUPS: usize = 256;

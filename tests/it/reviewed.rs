@@ -25,7 +25,7 @@ fn p_v1_a_batch_waits_for_the_sync_of_every_run() {
         let mut ops = vec![op_inc(b"a", b"n", 100)];
         ops.extend(rows.iter().map(|row| op_inc(row, b"n", 1)));
         let outcome = batch(r, ops, &for_ever(Durability::SyncWal)).0;
-        done.send(()).unwrap();
+        done.send(format!("{outcome:?}")).unwrap();
         let seen = counter(r, b"a", b"n");
         (matches!(outcome, Ok(BatchOutcome::Done)), seen)
     });
@@ -34,7 +34,9 @@ fn p_v1_a_batch_waits_for_the_sync_of_every_run() {
         assert!(!caller.is_finished(), "the call has ended without its last run: {:?}", caller.join());
         std::thread::yield_now();
     }
-    assert!(is_done.recv_timeout(std::time::Duration::from_millis(100)).is_err(), "returned before the sync of its first run");
+    if let Ok(outcome) = is_done.recv_timeout(std::time::Duration::from_millis(100)) {
+        panic!("returned before the sync of its first run: {outcome}, {:?}", rig.region.stats());
+    }
     gate.open();
     assert_eq!(caller.join().unwrap(), (true, Some(111)));
     assert_eq!(writer.join().unwrap().unwrap(), 11);
