@@ -81,7 +81,7 @@ enum {
   REGION_NOT_FOUND = 1,
   /** The end of an enumeration or scan. */
   REGION_DONE = 2,
-  /** A check or bound was not met: nothing was changed. */
+  /** A check or bound was not met: the call, of a batch its group of operations (with REGION_W_ATOMIC the whole batch), changed nothing. */
   REGION_NOT_APPLIED = 3,
   /** The buffer is too short; the size needed is told. */
   REGION_TRUNCATED = 4,
@@ -700,8 +700,9 @@ typedef struct region_stats_t {
   /** Their bytes. */
   uint64_t counter_copy_bytes;
   /**
-   * Counter copies that open snapshots and scanners may need: those made since the oldest was opened, at most counter_copies. An upper bound (exact while no
-   * newer one was closed before an older one); 0 once none is open, and then all copies of families of one version are free to be written again.
+   * Counter copies that open snapshots and scanners may need: those made since the oldest was opened, at most counter_copies. A version that still lies in one of
+   * the counter's own two places is no copy and costs nothing: a counter has one only from the second increment after a snapshot on. An upper bound (exact
+   * while no newer one was closed before an older one); 0 once none is open, and then all copies of families of one version are free to be written again.
    */
   uint64_t held_copies;
   /** Their bytes. */
@@ -1013,7 +1014,7 @@ region_status region_destroy(const char *path, struct region_error_t *err);
 region_status region_family_id(struct region_t *r, const void *name, size_t name_len, uint32_t *id, struct region_error_t *err);
 
 /**
- * Creates a family, or changes the settings that are not 0. *id, may be NULL: its id, durable at return; 0 on failure.
+ * Creates a family, or changes the settings that are not 0 (so deleted cells that are kept, and min_versions, cannot be set back to none). *id, may be NULL: its id, durable at return; 0 on failure.
  * Changed settings hold for what is written from then on. Stricter ones (fewer versions, a shorter life, deleted cells not kept) also take
  * out at once what is there; looser ones bring nothing back: what had fallen out, expired or was deleted under the old ones is gone,
  * whether or not it is still in memory, and also for snapshots. A scan that is open goes on by the settings it began with. Changed
@@ -1029,11 +1030,14 @@ region_status region_family_set(struct region_t *r,
                                 struct region_error_t *err);
 
 /**
- * Drops a family with all its cells. Threads: any. On an error nothing was changed, but for REGION_E_OUTCOME_UNKNOWN: the disk failed
+ * Drops a family with all its cells, at once and for snapshots, too: reads of it are REGION_E_NO_FAMILY and new scans pass it over. A scanner that is open
+ * may go on to show its cells. Threads: any. On an error nothing was changed, but for REGION_E_OUTCOME_UNKNOWN: the disk failed
  * twice; its id stays refused, and whether it is gone the next open will tell.
  * REGION_E_NO_FAMILY, E_READONLY, E_POISONED, E_IO, E_NOSPACE, E_OUTCOME_UNKNOWN, E_HANDLE, E_CLOSED, E_FORKED.
  */
-region_status region_family_drop(struct region_t *r, uint32_t id, struct region_error_t *err);
+region_status region_family_drop(struct region_t *r,
+                                 uint32_t id,
+                                 struct region_error_t *err);
 
 /**
  * The family with the smallest id above after_id: begin with 0. *id and *out: its id and settings, either may be NULL;
@@ -1188,7 +1192,8 @@ region_status region_increment_packed(struct region_t *r,
  * An element that is malformed makes the whole call fail, and nothing is applied: an unknown op or flag, a reserved field or
  * one that the op does not take that is not 0 or empty, NULL with a length, a packed record that does not fit its buffer.
  * What depends on the region makes its group fail, with REGION_W_ATOMIC the call: a row key that is empty, too long or
- * outside the key range, an unknown family, a value that is too large or no counter, an overflow, a row that stays locked,
+ * outside the key range, an unknown family, a timestamp above 2^62, given where none can be (increments, appends, checks) or missing
+ * where one must be (REGION_OP_DELETE_FAMILY_VERSION), a value that is too large or no counter, an overflow, a row that stays locked,
  * an op that this version does not have (REGION_E_UNSUPPORTED).
  * REGION_OK: every element applied. REGION_NOT_APPLIED: none failed, at least one check or bound was not met, its group
  * changed nothing. REGION_E_PARTIAL: some groups applied, some failed. Any other error: nothing of the call was applied,

@@ -320,7 +320,8 @@ impl Mutations for Array<'_> {
 /// An element that is malformed makes the whole call fail, and nothing is applied: an unknown op or flag, a reserved field or
 /// one that the op does not take that is not 0 or empty, NULL with a length, a packed record that does not fit its buffer.
 /// What depends on the region makes its group fail, with REGION_W_ATOMIC the call: a row key that is empty, too long or
-/// outside the key range, an unknown family, a value that is too large or no counter, an overflow, a row that stays locked,
+/// outside the key range, an unknown family, a timestamp above 2^62, given where none can be (increments, appends, checks) or missing
+/// where one must be (REGION_OP_DELETE_FAMILY_VERSION), a value that is too large or no counter, an overflow, a row that stays locked,
 /// an op that this version does not have (REGION_E_UNSUPPORTED).
 /// REGION_OK: every element applied. REGION_NOT_APPLIED: none failed, at least one check or bound was not met, its group
 /// changed nothing. REGION_E_PARTIAL: some groups applied, some failed. Any other error: nothing of the call was applied,

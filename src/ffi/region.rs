@@ -149,7 +149,7 @@ pub unsafe extern "C" fn region_family_id(
     }
 }
 
-/// Creates a family, or changes the settings that are not 0. *id, may be NULL: its id, durable at return; 0 on failure.
+/// Creates a family, or changes the settings that are not 0 (so deleted cells that are kept, and min_versions, cannot be set back to none). *id, may be NULL: its id, durable at return; 0 on failure.
 /// Changed settings hold for what is written from then on. Stricter ones (fewer versions, a shorter life, deleted cells not kept) also take
 /// out at once what is there; looser ones bring nothing back: what had fallen out, expired or was deleted under the old ones is gone,
 /// whether or not it is still in memory, and also for snapshots. A scan that is open goes on by the settings it began with. Changed
@@ -180,7 +180,8 @@ pub unsafe extern "C" fn region_family_set(
     }
 }
 
-/// Drops a family with all its cells. Threads: any. On an error nothing was changed, but for REGION_E_OUTCOME_UNKNOWN: the disk failed
+/// Drops a family with all its cells, at once and for snapshots, too: reads of it are REGION_E_NO_FAMILY and new scans pass it over. A scanner that is open
+/// may go on to show its cells. Threads: any. On an error nothing was changed, but for REGION_E_OUTCOME_UNKNOWN: the disk failed
 /// twice; its id stays refused, and whether it is gone the next open will tell.
 /// REGION_E_NO_FAMILY, E_READONLY, E_POISONED, E_IO, E_NOSPACE, E_OUTCOME_UNKNOWN, E_HANDLE, E_CLOSED, E_FORKED.
 #[unsafe(no_mangle)]
@@ -371,8 +372,9 @@ pub struct region_stats_t {
     pub counter_copies: u64,
     /// Their bytes.
     pub counter_copy_bytes: u64,
-    /// Counter copies that open snapshots and scanners may need: those made since the oldest was opened, at most counter_copies. An upper bound (exact while no
-    /// newer one was closed before an older one); 0 once none is open, and then all copies of families of one version are free to be written again.
+    /// Counter copies that open snapshots and scanners may need: those made since the oldest was opened, at most counter_copies. A version that still lies in one of
+    /// the counter's own two places is no copy and costs nothing: a counter has one only from the second increment after a snapshot on. An upper bound (exact
+    /// while no newer one was closed before an older one); 0 once none is open, and then all copies of families of one version are free to be written again.
     pub held_copies: u64,
     /// Their bytes.
     pub held_copy_bytes: u64,

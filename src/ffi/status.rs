@@ -19,7 +19,7 @@ pub enum region_status_code {
     REGION_NOT_FOUND = 1,
     /// The end of an enumeration or scan.
     REGION_DONE = 2,
-    /// A check or bound was not met: nothing was changed.
+    /// A check or bound was not met: the call, of a batch its group of operations (with REGION_W_ATOMIC the whole batch), changed nothing.
     REGION_NOT_APPLIED = 3,
     /// The buffer is too short; the size needed is told.
     REGION_TRUNCATED = 4,

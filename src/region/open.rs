@@ -99,6 +99,9 @@ pub fn open_with(
     let last = recovered.last.max(manifest.max_number).max(manifest.last_number);
     let hook_context = hook_context(&manifest.region);
     let log = if read_only { None } else { Some(start_log(&env, log_options, last, &recovered, &health).map_err(|e| no_room(e, path))?) };
+    if read_only {
+        check_families(&manifest, options)?;
+    }
     let mut number_at_open = SequenceNumber(0);
     if let Some(log) = &log {
         (number_at_open, manifest.synced) = log.number_now();
@@ -366,6 +369,22 @@ fn create_families(manifest: &mut Manifest, options: &RegionOptions, change: Cha
             );
         }
         family::set_family(&mut manifest.families, spec, change)?;
+    }
+    Ok(())
+}
+
+/// A read-only open creates and changes nothing: what it names must be there and be so.
+fn check_families(manifest: &Manifest, options: &RegionOptions) -> Result<()> {
+    let mut families = manifest.families.clone();
+    for spec in &options.families {
+        let shown = String::from_utf8_lossy(&spec.name);
+        let Some(before) = manifest.families.find(&spec.name) else {
+            return fail!(NoFamily, "family {shown:?} is not there, and a read-only open creates none");
+        };
+        family::set_family(&mut families, spec, Change { through: 0, unit: manifest.clock_unit, now: Tick(0) })?;
+        if families.find(&spec.name) != Some(before) {
+            return fail!(ReadOnly, "family {shown:?} has other settings, and a read-only open changes none; leave them 0, or out");
+        }
     }
     Ok(())
 }

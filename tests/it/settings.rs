@@ -1,5 +1,6 @@
 //! What an open is given and what the region keeps of it: 0 means "as stored". The key range. And opens that are refused, which leave nothing.
 
+use crate::rig::Rig;
 use crate::short::*;
 use region::ErrorKind;
 use region::clock::{ClockUnit, TickPolicy};
@@ -325,4 +326,22 @@ fn a_full_disk_says_what_an_open_needs_and_is_read_all_the_same() {
     let r = open(&mem, creating()).unwrap();
     assert_eq!(inc(&r, b"row", b"n", 1), 6);
     close(&r);
+}
+
+/// A read-only open refuses what it would have to pass over: families that are not there, and other settings of those that are.
+#[test]
+fn a_read_only_open_names_no_family_that_it_would_have_to_make_or_change() {
+    let rig = Rig::new("");
+    close(&rig.region);
+    let open = |family: FamilySpec| {
+        let flags = OpenFlags { read_only: true, ..OpenFlags::default() };
+        let options = RegionOptions { flags, families: vec![family], ..RegionOptions::default() };
+        Region::open_in(Arc::new(rig.mem.clone()), Path::new("/r"), options, None, None)
+    };
+    let refused = |family| open(family).err().map(|e| (e.kind(), e.message().contains("read-only")));
+    assert_eq!(refused(FamilySpec::named("brandnew")), Some((ErrorKind::NoFamily, true)));
+    assert_eq!(refused(FamilySpec { max_versions: 7, ..FamilySpec::named("cf") }), Some((ErrorKind::ReadOnly, true)));
+    for same in [FamilySpec::named("cf"), FamilySpec { max_versions: 3, ..FamilySpec::named("cf3") }] {
+        assert!(open(same).is_ok());
+    }
 }

@@ -58,7 +58,7 @@ def take() -> Scratch:
 def error_of(rc: int, err: region_error_t, **more: Any) -> RegionError:
     """The exception for a status that a call returned."""
     if rc > 0:
-        message = "a check or bound was not met; nothing was changed" if rc == c.NOT_APPLIED else "not expected here"
+        message = "a check or bound was not met; what stands with it on its row changed nothing (atomic: nothing of the call did)" if rc == c.NOT_APPLIED else "not expected here"
         return BY_CODE.get(rc, RegionError)(message, rc, op_index=_index(err.op_index), **more)
     return BY_CODE.get(rc, RegionError)(
         err.msg.decode("utf-8", "replace"),
