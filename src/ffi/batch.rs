@@ -3,7 +3,7 @@
 use super::bytes::region_slice_t;
 use super::guard::{self, Answer, Caller, Outcome};
 use super::options::{Write, known_bits, must_be_zero, region_write_options_t, unsupported};
-use super::pack::{PackedIncrements, PackedOps, with_notes};
+use super::pack::{INCREMENT_HEADER, OP_HEADER, PackedIncrements, PackedOps, with_notes};
 use super::region::{Open, region_t};
 use super::sized::{Elements, plain};
 use super::status::{code, region_error_t, region_status, status_of};
@@ -262,26 +262,12 @@ pub unsafe extern "C" fn region_increment_packed(
     result_size: usize,
     err: *mut region_error_t,
 ) -> region_status {
+    let buffer = Buffer { what: "incs", at: incs, len: incs_len, n, record_least: INCREMENT_HEADER };
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        // An n that the buffer cannot hold says nothing about the length of results.
-        let known = if n <= incs_len / 16 { n } else { 0 };
-        let outputs = |c: Caller<'_>| {
-            Write::clear(c, opts);
-            Results::clear(c, results, known, result_size)
-        };
-        guard::on::<Open>("region_increment_packed", r, err, outputs, |open, c| {
-            let bytes = c.bytes(incs, incs_len, "incs")?;
-            let write = Write::given(c, opts)?;
-            with_notes(|notes| {
-                let incs = PackedIncrements::parse(bytes, n, notes);
-                let results = Results::new(c, results, known, result_size)?;
-                let incs = incs.map_err(|e| results.refuse(e))?;
-                let mut info = CommitInfo::default();
-                let outcome = open.region.increment_many(&incs, &write.options, &mut info, &mut |i, r| results.set(i, r))?;
-                write.tell(&info)?;
-                results.finish(outcome)
-            })
+        packed("region_increment_packed", r, buffer, opts, (results, result_size), err, |open, bytes, notes, write, results| {
+            let incs = PackedIncrements::parse(bytes, n, notes).map_err(|e| results.refuse(e))?;
+            finish(write, results, |info, told| open.region.increment_many(&incs, &write.options, info, told))
         })
     }
 }
@@ -358,7 +344,7 @@ pub unsafe extern "C" fn region_batch_mutate(
                     return Err(results.refuse(e.context(format_args!("ops[{i}]")).at_op(i as u64)));
                 }
             }
-            run(open, &ops, &write, results)
+            finish(&write, &results, |info, told| open.region.batch(&ops, &write.options, info, told))
         })
     }
 }
@@ -376,29 +362,64 @@ pub unsafe extern "C" fn region_batch_mutate_packed(
     result_size: usize,
     err: *mut region_error_t,
 ) -> region_status {
+    let buffer = Buffer { what: "ops", at: ops, len: ops_len, n, record_least: OP_HEADER };
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        let known = if n <= ops_len / 40 { n } else { 0 };
-        let outputs = |c: Caller<'_>| {
-            Write::clear(c, opts);
-            Results::clear(c, results, known, result_size)
-        };
-        guard::on::<Open>("region_batch_mutate_packed", r, err, outputs, |open, c| {
-            let bytes = c.bytes(ops, ops_len, "ops")?;
-            let write = Write::given(c, opts)?;
-            with_notes(|notes| {
-                let ops = PackedOps::parse(bytes, n, notes);
-                let results = Results::new(c, results, known, result_size)?;
-                let ops = ops.map_err(|e| results.refuse(e))?;
-                run(open, &ops, &write, results)
-            })
+        packed("region_batch_mutate_packed", r, buffer, opts, (results, result_size), err, |open, bytes, notes, write, results| {
+            let ops = PackedOps::parse(bytes, n, notes).map_err(|e| results.refuse(e))?;
+            finish(write, results, |info, told| open.region.batch(&ops, &write.options, info, told))
         })
     }
 }
 
-fn run(open: &Open, ops: &dyn Mutations, write: &Write<'_>, results: Results<'_>) -> Answer {
+/// The caller's packed records.
+struct Buffer {
+    /// The argument's name.
+    what: &'static str,
+    at: *const c_void,
+    len: usize,
+    n: usize,
+    /// Bytes that a record takes at least.
+    record_least: usize,
+}
+
+/// A call over packed records: `run` gets what was looked at so far, and the thread's notes for parsing.
+///
+/// # Safety
+/// As `guard::on`; the pointers are arguments of the C call.
+unsafe fn packed(
+    name: &'static str,
+    r: *mut region_t,
+    buffer: Buffer,
+    opts: *const region_write_options_t,
+    (results, result_size): (*mut region_op_result_t, usize),
+    err: *mut region_error_t,
+    run: impl FnOnce(&Open, &[u8], &mut Vec<u32>, &Write<'_>, &Results<'_>) -> Answer,
+) -> region_status {
+    // An n that the buffer cannot hold says nothing about the length of results.
+    let known = if buffer.n <= buffer.len / buffer.record_least { buffer.n } else { 0 };
+    let outputs = |c: Caller<'_>| {
+        Write::clear(c, opts);
+        Results::clear(c, results, known, result_size)
+    };
+    let body = |open: &Open, c: Caller<'_>| {
+        let bytes = c.bytes(buffer.at, buffer.len, buffer.what)?;
+        let write = Write::given(c, opts)?;
+        let results = Results::new(c, results, known, result_size)?;
+        with_notes(|notes| run(open, bytes, notes, &write, &results))
+    };
+    // SAFETY: the caller's promise.
+    unsafe { guard::on(name, r, err, outputs, body) }
+}
+
+/// Makes the call; tells what came of it.
+fn finish(
+    write: &Write<'_>,
+    results: &Results<'_>,
+    call: impl FnOnce(&mut CommitInfo, &mut dyn FnMut(usize, OpResult)) -> Result<BatchOutcome>,
+) -> Answer {
     let mut info = CommitInfo::default();
-    let outcome = open.region.batch(ops, &write.options, &mut info, &mut |i, r| results.set(i, r))?;
+    let outcome = call(&mut info, &mut |i, r| results.set(i, r))?;
     write.tell(&info)?;
     results.finish(outcome)
 }

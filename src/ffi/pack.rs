@@ -29,8 +29,10 @@ use crate::error::{Error, ErrorKind, Result, counted};
 use crate::region::{Increment, Increments, Key, Keys, Mutation, Mutations};
 use std::cell::Cell;
 
-const OP_HEADER: usize = 40;
-const INCREMENT_HEADER: usize = 16;
+/// Header of an op record.
+pub(super) const OP_HEADER: usize = 40;
+/// Header of an increment record.
+pub(super) const INCREMENT_HEADER: usize = 16;
 const KEY_HEADER: usize = 8;
 /// Header of a cell record.
 pub(super) const CELL_HEADER: usize = 32;
