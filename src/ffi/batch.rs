@@ -2,14 +2,15 @@
 
 use super::bytes::region_slice_t;
 use super::guard::{self, Answer, Caller, Outcome};
-use super::options::{Write, known_bits, must_be_zero, region_write_options_t, unsupported};
-use super::pack::{PackedIncrements, PackedOps, with_notes};
+use super::op::{NOTHING, mutation, takes_its_fields};
+use super::options::{Write, region_write_options_t};
+use super::pack::{INCREMENT_HEADER, OP_HEADER, PackedIncrements, PackedOps, with_notes};
 use super::region::{Open, region_t};
 use super::sized::{Elements, plain};
 use super::status::{code, region_error_t, region_status, status_of};
 use super::write::not_applied;
 use crate::error::{Error, ErrorKind, Result, counted};
-use crate::region::{BatchOutcome, CommitInfo, Comparison, Mutation, Mutations, Op, OpResult, OpStatus};
+use crate::region::{BatchOutcome, CommitInfo, Mutation, Mutations, OpResult, OpStatus};
 use std::ffi::c_void;
 
 /// Bits of region_op_result_t.flags.
@@ -104,78 +105,9 @@ pub struct region_mutation_t {
 }
 plain!(region_op_result_t, region_mutation_t);
 
-/// Flag of a packed op record: its row is that of the record before. Not a flag of region_mutation_t.
-pub(super) const SAME_ROW: u32 = 1 << 16;
-
 /// Sizes in the first release.
 const MUTATION_BYTES_FIRST: usize = 80;
 const RESULT_BYTES_FIRST: usize = 16;
-
-/// What an element does, from its numbers.
-pub(super) fn mutation(op: u32, flags: u32, ttl_ms: u32) -> Result<Op> {
-    must_be_zero(u64::from(ttl_ms), "ttl_ms")?;
-    let op = match op {
-        1 => Op::Put,
-        2 => Op::Delete,
-        3 => Op::DeleteVersion,
-        4 => Op::DeleteFamily,
-        5 => Op::DeleteRow,
-        6 => Op::Append,
-        7 => Op::Increment,
-        8 => Op::DeleteFamilyVersion,
-        9 => return check(flags),
-        0 => return Err(Error::new(ErrorKind::Invalid, "op is 0; it must be one of REGION_OP_*")),
-        _ => return Err(unsupported("op", op)),
-    };
-    known_bits(flags, 0, "flags")?;
-    Ok(op)
-}
-
-/// Refuses what is set in a field that the operation does not take: only so can the field ever get a meaning there.
-pub(super) fn takes_its_fields(m: &Mutation<'_>) -> Result<()> {
-    let (family, qual, value, delta) = (m.family != 0, !m.qual.is_empty(), !m.value.is_empty(), m.delta != 0);
-    let foreign: &[(&str, bool)] = match m.op {
-        Op::Put | Op::Append => &[("delta", delta)],
-        Op::Delete | Op::DeleteVersion => &[("value", value), ("delta", delta)],
-        Op::DeleteFamily | Op::DeleteFamilyVersion => &[("qual", qual), ("value", value), ("delta", delta)],
-        Op::DeleteRow => &[("family", family), ("qual", qual), ("value", value), ("delta", delta)],
-        Op::Increment => &[("value", value)],
-        Op::Check { how: Comparison::Exists | Comparison::Absent, .. } => &[("value", value), ("delta", delta)],
-        Op::Check { as_counter: true, .. } => &[("value", value)],
-        Op::Check { as_counter: false, .. } => &[("delta", delta)],
-    };
-    match foreign.iter().find(|(_, set)| *set) {
-        None => Ok(()),
-        Some((field, _)) => Err(not_taken(m.op, field)),
-    }
-}
-
-#[cold]
-fn not_taken(op: Op, field: &str) -> Error {
-    Error::new(ErrorKind::Invalid, format!("{field}: {} does not take it; leave it 0 or empty", op.name()))
-}
-
-fn check(flags: u32) -> Result<Op> {
-    let i64_bit = region_check::REGION_CHECK_I64 as u32;
-    let how = match flags & !i64_bit {
-        1 => Comparison::Equal,
-        2 => Comparison::NotEqual,
-        3 => Comparison::Less,
-        4 => Comparison::LessOrEqual,
-        5 => Comparison::Greater,
-        6 => Comparison::GreaterOrEqual,
-        7 => Comparison::Exists,
-        8 => Comparison::Absent,
-        0 => return Err(Error::new(ErrorKind::Invalid, "flags: a check needs one of REGION_CHECK_*")),
-        other => return Err(unsupported("flags", format_args!("0x{other:x}"))),
-    };
-    Ok(Op::Check { how, as_counter: flags & i64_bit != 0 })
-}
-
-/// Stands in for an element that cannot be read any more, since the caller changed it during the call: refused by the core,
-/// as a row cannot be empty.
-pub(super) const NOTHING: Mutation<'static> =
-    Mutation { op: Op::Delete, family: 0, row: b"", qual: b"", value: b"", delta: 0, timestamp: 0 };
 
 /// The caller's results array.
 struct Results<'a> {
@@ -262,26 +194,12 @@ pub unsafe extern "C" fn region_increment_packed(
     result_size: usize,
     err: *mut region_error_t,
 ) -> region_status {
+    let buffer = Buffer { what: "incs", at: incs, len: incs_len, n, record_least: INCREMENT_HEADER };
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        // An n that the buffer cannot hold says nothing about the length of results.
-        let known = if n <= incs_len / 16 { n } else { 0 };
-        let outputs = |c: Caller<'_>| {
-            Write::clear(c, opts);
-            Results::clear(c, results, known, result_size)
-        };
-        guard::on::<Open>("region_increment_packed", r, err, outputs, |open, c| {
-            let bytes = c.bytes(incs, incs_len, "incs")?;
-            let write = Write::given(c, opts)?;
-            with_notes(|notes| {
-                let incs = PackedIncrements::parse(bytes, n, notes);
-                let results = Results::new(c, results, known, result_size)?;
-                let incs = incs.map_err(|e| results.refuse(e))?;
-                let mut info = CommitInfo::default();
-                let outcome = open.region.increment_many(&incs, &write.options, &mut info, &mut |i, r| results.set(i, r))?;
-                write.tell(&info)?;
-                results.finish(outcome)
-            })
+        packed("region_increment_packed", r, buffer, opts, (results, result_size), err, |open, bytes, notes, write, results| {
+            let incs = PackedIncrements::parse(bytes, n, notes).map_err(|e| results.refuse(e))?;
+            finish(write, results, |info, told| open.region.increment_many(&incs, &write.options, info, told))
         })
     }
 }
@@ -359,7 +277,7 @@ pub unsafe extern "C" fn region_batch_mutate(
                     return Err(results.refuse(e.context(format_args!("ops[{i}]")).at_op(i as u64)));
                 }
             }
-            run(open, &ops, &write, results)
+            finish(&write, &results, |info, told| open.region.batch(&ops, &write.options, info, told))
         })
     }
 }
@@ -377,29 +295,64 @@ pub unsafe extern "C" fn region_batch_mutate_packed(
     result_size: usize,
     err: *mut region_error_t,
 ) -> region_status {
+    let buffer = Buffer { what: "ops", at: ops, len: ops_len, n, record_least: OP_HEADER };
     // SAFETY: all pointers are arguments of the C call.
     unsafe {
-        let known = if n <= ops_len / 40 { n } else { 0 };
-        let outputs = |c: Caller<'_>| {
-            Write::clear(c, opts);
-            Results::clear(c, results, known, result_size)
-        };
-        guard::on::<Open>("region_batch_mutate_packed", r, err, outputs, |open, c| {
-            let bytes = c.bytes(ops, ops_len, "ops")?;
-            let write = Write::given(c, opts)?;
-            with_notes(|notes| {
-                let ops = PackedOps::parse(bytes, n, notes);
-                let results = Results::new(c, results, known, result_size)?;
-                let ops = ops.map_err(|e| results.refuse(e))?;
-                run(open, &ops, &write, results)
-            })
+        packed("region_batch_mutate_packed", r, buffer, opts, (results, result_size), err, |open, bytes, notes, write, results| {
+            let ops = PackedOps::parse(bytes, n, notes).map_err(|e| results.refuse(e))?;
+            finish(write, results, |info, told| open.region.batch(&ops, &write.options, info, told))
         })
     }
 }
 
-fn run(open: &Open, ops: &dyn Mutations, write: &Write<'_>, results: Results<'_>) -> Answer {
+/// The caller's packed records.
+struct Buffer {
+    /// The argument's name.
+    what: &'static str,
+    at: *const c_void,
+    len: usize,
+    n: usize,
+    /// Bytes that a record takes at least.
+    record_least: usize,
+}
+
+/// A call over packed records: `run` gets what was looked at so far, and the thread's notes for parsing.
+///
+/// # Safety
+/// As `guard::on`; the pointers are arguments of the C call.
+unsafe fn packed(
+    name: &'static str,
+    r: *mut region_t,
+    buffer: Buffer,
+    opts: *const region_write_options_t,
+    (results, result_size): (*mut region_op_result_t, usize),
+    err: *mut region_error_t,
+    run: impl FnOnce(&Open, &[u8], &mut Vec<u32>, &Write<'_>, &Results<'_>) -> Answer,
+) -> region_status {
+    // An n that the buffer cannot hold says nothing about the length of results.
+    let known = if buffer.n <= buffer.len / buffer.record_least { buffer.n } else { 0 };
+    let outputs = |c: Caller<'_>| {
+        Write::clear(c, opts);
+        Results::clear(c, results, known, result_size)
+    };
+    let body = |open: &Open, c: Caller<'_>| {
+        let bytes = c.bytes(buffer.at, buffer.len, buffer.what)?;
+        let write = Write::given(c, opts)?;
+        let results = Results::new(c, results, known, result_size)?;
+        with_notes(|notes| run(open, bytes, notes, &write, &results))
+    };
+    // SAFETY: the caller's promise.
+    unsafe { guard::on(name, r, err, outputs, body) }
+}
+
+/// Makes the call; tells what came of it.
+fn finish(
+    write: &Write<'_>,
+    results: &Results<'_>,
+    call: impl FnOnce(&mut CommitInfo, &mut dyn FnMut(usize, OpResult)) -> Result<BatchOutcome>,
+) -> Answer {
     let mut info = CommitInfo::default();
-    let outcome = open.region.batch(ops, &write.options, &mut info, &mut |i, r| results.set(i, r))?;
+    let outcome = call(&mut info, &mut |i, r| results.set(i, r))?;
     write.tell(&info)?;
     results.finish(outcome)
 }

@@ -23,6 +23,7 @@ mod handle;
 pub mod batch;
 pub mod bytes;
 pub mod log;
+mod op;
 pub mod open_options;
 pub mod options;
 mod pack;

@@ -24,13 +24,15 @@
 //! each length checked again, so that a buffer that is changed meanwhile gives wrong answers but never a read outside it. The notes live
 //! in a vector that the thread keeps; nothing else is allocated.
 
-use super::batch::{SAME_ROW, mutation, takes_its_fields};
+use super::op::{NOTHING, SAME_ROW, mutation, takes_its_fields};
 use crate::error::{Error, ErrorKind, Result, counted};
 use crate::region::{Increment, Increments, Key, Keys, Mutation, Mutations};
 use std::cell::Cell;
 
-const OP_HEADER: usize = 40;
-const INCREMENT_HEADER: usize = 16;
+/// Header of an op record.
+pub(super) const OP_HEADER: usize = 40;
+/// Header of an increment record.
+pub(super) const INCREMENT_HEADER: usize = 16;
 const KEY_HEADER: usize = 8;
 /// Header of a cell record.
 pub(super) const CELL_HEADER: usize = 32;
@@ -306,7 +308,7 @@ impl Mutations for PackedOps<'_> {
     fn get(&self, i: usize) -> Mutation<'_> {
         let notes = self.starts.get(2 * i).zip(self.starts.get(2 * i + 1));
         let m = notes.and_then(|(at, row_at)| op_at(self.bytes, *at as usize, *row_at as usize)).and_then(Result::ok);
-        m.unwrap_or(super::batch::NOTHING)
+        m.unwrap_or(NOTHING)
     }
 }
 

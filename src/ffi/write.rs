@@ -1,8 +1,8 @@
 //! Writes of one row: pointers to slices, one call, results last.
 
-use super::batch::{NOTHING, mutation, takes_its_fields};
 use super::bytes::{Fill, region_slice_t, region_value_t};
 use super::guard::{self, Caller, Outcome};
+use super::op::{NOTHING, mutation, takes_its_fields};
 use super::options::{Write, known_bits, region_write_options_t, timeout};
 use super::region::{Open, region_t};
 use super::sized::{Elements, plain};

@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::options::WriteOptions;
 
 /// How increments of one call behave.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Rules {
     flags: u32,
     min: i64,
@@ -12,7 +12,7 @@ pub struct Rules {
 }
 
 /// What an increment comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     /// The value to store; None: nothing changes.
     pub store: Option<i64>,

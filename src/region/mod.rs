@@ -1,7 +1,8 @@
 //! The verbs, and the life of a region. Delegates: reading is done in `read`, committing in `commit`.
 //!
 //! - life: `open`, `place`, `recover`, `close`, `lifecycle`, `background` (seal), `family`, `describe`, `watch` (what the log is told about)
-//! - writes: `admission` → `increment` | `mutate` | `append` | `batch` (`group`, `change`, `check`, `counter`; `once` where the call has a nonce)
+//! - writes: `admission` → `single` (`increment`, `mutate`, `append`) | `batch` (`runs`, `group`, `change`, `check`, `tally`; `once` where the call has a
+//!   nonce); `counter`
 //! - reads: `reads` (gets, counters), `rows` (whole rows), `pinned`, `snapshot`, `scanner` (`scan_spec`, `ahead`)
 //!
 //! Threads: every verb may be called from any number of threads; a scanner by one at a time.

@@ -2,16 +2,13 @@
 
 use super::Inner;
 use super::admission::WriteTerms;
-use super::face::{BatchOutcome, CommitInfo, Mutation, Mutations, Op};
-use super::single::no_family;
-use super::thread::{Scratch, with_scratch};
+use super::face::{BatchOutcome, CommitInfo, Mutation, Op};
+use super::once::One;
+use super::single::{At, Change, OneCell};
 use crate::cell::CellType;
-use crate::commit::mutation::{CellChange, RowChange, Stamp, Write};
-use crate::commit::{Refusal, commit};
+use crate::commit::mutation::{Stamp, Write};
 use crate::error::Result;
 use crate::fail;
-use crate::hooks::{self, Point};
-use crate::ids::{FamilyId, RowHash};
 use crate::options::WriteOptions;
 use crate::stats::CallKind;
 
@@ -48,7 +45,8 @@ impl Inner {
             return self.write_once(Mutation { op: Op::Put, family, row, qual: qualifier, value, delta: 0, timestamp: 0 }, o, info);
         }
         self.check_value(value)?;
-        self.write_one(row, family, qualifier, Write::Put { value, stamp: Stamp::of(o.timestamp) }, o, info)
+        let mut one = OneWrite(Write::Put { value, stamp: Stamp::of(o.timestamp) });
+        self.write_cell(&mut one, row, family, qualifier, o, info)
     }
     /// Deletes what `op` says. `family` and `qualifier` are looked at as far as `op` has them.
     pub fn delete(&self, row: &[u8], family: u32, qualifier: &[u8], op: Op, o: &WriteOptions, info: &mut CommitInfo) -> Result<()> {
@@ -59,10 +57,10 @@ impl Inner {
         }
         if op == Op::Delete {
             let marker = Write::Marker { kind: CellType::Delete, stamp: Stamp::of(o.timestamp) };
-            return self.write_one(row, family, qualifier, marker, o, info);
+            return self.write_cell(&mut OneWrite(marker), row, family, qualifier, o, info);
         }
         check_flags(o.flags)?;
-        match self.batch(CallKind::Write, &OneDelete(delete), o, info, &mut |_, _| {})? {
+        match self.batch(CallKind::Write, &One(delete), o, info, &mut |_, _| {})? {
             BatchOutcome::Partial { error, .. } => Err(error),
             BatchOutcome::Done | BatchOutcome::NotApplied { .. } => Ok(()),
         }
@@ -74,69 +72,19 @@ impl Inner {
         }
         Ok(())
     }
-
-    fn write_one(
-        &self,
-        row: &[u8],
-        family: u32,
-        qualifier: &[u8],
-        write: Write<'_>,
-        o: &WriteOptions,
-        info: &mut CommitInfo,
-    ) -> Result<()> {
-        with_scratch(|thread, scratch| {
-            let (mut call, mut terms) = self.enter_write(CallKind::Write, thread, o)?;
-            check_flags(terms.flags)?;
-            self.check_row(row)?;
-            self.check_qualifier(qualifier)?;
-            let hash = self.state.hash(row);
-            while let Err(refusal) = self.try_write(hash, row, FamilyId(family), qualifier, write, &mut terms, info, thread, scratch) {
-                self.wait_for_refused(refusal, &mut terms, thread)?;
-            }
-            call.counts(1);
-            drop(call);
-            self.seal_if_due();
-            Ok(())
-        })
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn try_write(
-        &self,
-        hash: RowHash,
-        row: &[u8],
-        family: FamilyId,
-        qualifier: &[u8],
-        write: Write<'_>,
-        terms: &mut WriteTerms,
-        info: &mut CommitInfo,
-        thread: usize,
-        scratch: &mut Scratch,
-    ) -> std::result::Result<(), Refusal> {
-        let state = &self.state;
-        let mut locks = state.locks.lock(hash, &mut terms.timeout).map_err(|e| Refusal::Fatal(self.lock_error(e, row, &terms.timeout)))?;
-        hooks::reach(Point::RowLocked, state.hook_context);
-        let slot = state.slots.claim(thread);
-        hooks::reach(Point::SlotClaimed, state.hook_context);
-        let view = state.view.load(&slot);
-        let Some(settings) = view.family(family) else { return Err(Refusal::Fatal(no_family(family))) };
-        let mut rows = [RowChange { hash, row, cells: 0..1, found: None }];
-        let mut cells = [CellChange::new(family, qualifier, write, settings.keep, None)];
-        let committed = commit(state, &mut scratch.record, &mut locks, &slot, view, &mut rows, &mut cells, terms.commit(thread))?;
-        drop(slot);
-        drop(locks);
-        self.settle(&committed, terms, info).map_err(Refusal::Fatal)
-    }
 }
 
-/// A delete that has to look at what is there, or at the families.
-struct OneDelete<'a>(Mutation<'a>);
+/// A put, or a marker of one column: nothing has to be looked at.
+struct OneWrite<'w>(Write<'w>);
 
-impl Mutations for OneDelete<'_> {
-    fn len(&self) -> usize {
-        1
+impl OneCell for OneWrite<'_> {
+    const KIND: CallKind = CallKind::Write;
+    #[inline]
+    fn check(&mut self, _: &WriteOptions, terms: &WriteTerms) -> Result<()> {
+        check_flags(terms.flags)
     }
-    fn get(&self, _: usize) -> Mutation<'_> {
-        self.0
+    #[inline]
+    fn decide<'v>(&'v mut self, _: &At<'v>) -> Result<Option<Change<'v>>> {
+        Ok(Some(Change { write: self.0, row: None, column: None }))
     }
 }

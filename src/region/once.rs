@@ -193,7 +193,7 @@ impl Tally {
 }
 
 /// One element.
-struct One<'a>(Mutation<'a>);
+pub(super) struct One<'a>(pub Mutation<'a>);
 
 impl Mutations for One<'_> {
     fn len(&self) -> usize {

@@ -9,12 +9,13 @@
 //!
 //! Threads: `Files` is locked for a few instructions at a time, never while the append lock is held (a leaf lock) and never over I/O.
 
+mod space;
+
 use super::LogOptions;
 use super::append::{Appender, PREPARED};
-use super::format::{RecordKind, SEGMENT_HEADER_BYTES};
+use super::format::SEGMENT_HEADER_BYTES;
 use super::prepare::{Order, SEGMENT_BYTES_MIN, WINDOW_FSYNC_BYTES, Workshop, populate_error};
 use super::segment::{Segment, drop_chain};
-use crate::clock::Timeout;
 use crate::error::{Error, ErrorKind, Result};
 use crate::health::Health;
 use crate::lock_order::{self, Level as LockLevel};
@@ -29,8 +30,6 @@ const GROWTH: u32 = 4;
 const WINDOW_BYTES: u32 = 8 << 20;
 /// Populated per call, so that writers get it piece by piece.
 const POPULATE_BYTES: u32 = 1 << 20;
-/// How long a waiter for space sleeps before it looks whether the region closes.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Segments that sync leaders leave behind before the keeper looks; beyond it the leader's push allocates.
 const LEFT_AT_ONCE: usize = 16;
 
@@ -309,81 +308,6 @@ impl Keeper {
         if self.fsync_lately.load(Ordering::Relaxed) != lately {
             self.fsync_lately.store(lately, Ordering::Relaxed);
         }
-    }
-
-    /// Waits until a record of `needed` bytes goes in.
-    #[allow(clippy::too_many_arguments)]
-    pub(super) fn wait_for_space(
-        &self,
-        shop: &Workshop,
-        appender: &Appender,
-        health: &Health,
-        needed: u32,
-        timeout: &mut Timeout,
-        closing: &dyn Fn() -> bool,
-        may_retire: bool,
-    ) -> Result<()> {
-        let result = self.wait_for_room(shop, appender, health, needed, timeout, closing, may_retire);
-        // Others that wait say theirs again.
-        self.files().needed = 0;
-        result
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn wait_for_room(
-        &self,
-        shop: &Workshop,
-        appender: &Appender,
-        health: &Health,
-        needed: u32,
-        timeout: &mut Timeout,
-        closing: &dyn Fn() -> bool,
-        may_retire: bool,
-    ) -> Result<()> {
-        lock_order::assert_free_from(LockLevel::Rows, "wait_for_log_space");
-        let mut seen = None;
-        let mut looked = None;
-        loop {
-            // Known before the room is looked at. Two looks of the keeper: the first may have begun before this call said what it needs.
-            let hopeless = {
-                let files = self.files();
-                let looked = *looked.get_or_insert(files.looks);
-                !may_retire && files.at_limit && files.looks >= looked + 2
-            };
-            if closing() {
-                return Err(Error::new(ErrorKind::Closed, "the region is closing; nothing was done").retryable(true));
-            }
-            health.check()?;
-            if appender.has_room(needed, RecordKind::Commit) {
-                return Ok(());
-            }
-            let mut files = self.files();
-            files.needed = files.needed.max(needed);
-            files.called = true;
-            self.work.notify_one();
-            let seen = *seen.get_or_insert(files.attempts);
-            // An attempt that ended after this call began has the last word: so a full disk answers at once, and no longer than it is full.
-            let failed = files.error.as_ref().filter(|_| files.attempts != seen || timeout.is_no_wait());
-            if let Some(e) = failed {
-                return Err(e.again());
-            }
-            if hopeless || timeout.is_over() {
-                let why =
-                    if files.at_limit { "is at its limit wal_bytes_max" } else { "has no segment prepared yet; its limit wal_bytes_max" };
-                let then = if hopeless { ", and nothing that could free some is running" } else { "" };
-                let (used, limit) = (files.bytes(), shop.options.bytes_max);
-                return crate::fail!(Busy, "the log {why} ({used} of {limit} bytes){then}; nothing was done");
-            }
-            let nap = timeout.left(LOOK_AGAIN);
-            drop(wait(&self.space, files, Some(nap)));
-        }
-    }
-
-    /// Wakes those who wait for space, since the region closes.
-    pub(super) fn wake_waiters(&self) {
-        // Under the lock: a waiter that is about to sleep has looked at `closing` before.
-        let _files = self.files();
-        self.space.notify_all();
     }
 
     /// Segments below `number` are no longer needed.

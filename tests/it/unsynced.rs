@@ -62,6 +62,8 @@ fn v5_delayed(config: &str) {
     let overflow = WriteOptions { flags: WriteOptions::CHECK_OVERFLOW, ..o };
     assert_eq!(kind(inc_with(r, b"r", b"n", i64::MAX, &overflow)), ErrorKind::Timeout);
     assert_eq!(kind(inc_with(r, b"r", b"x", 1, &o)), ErrorKind::Timeout, "NOT_COUNTER tells about the stored value, too");
+    let append = r.append(b"r", CF, b"x", &[b'x'; 10 << 20], &o, &mut CommitInfo::default(), None);
+    assert_eq!(kind(append), ErrorKind::Timeout, "TOO_LARGE tells about the stored value, too");
     // A SYNC commit on top waits with it: unknown when its time is up, and invisible.
     let e = inc_with(r, b"r", b"n", 100, &o).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::OutcomeUnknown);
