@@ -353,6 +353,9 @@ struct Items<'a> {
     tick: u64,
 }
 
+/// Explicit timestamps end at 2^62; what is counted up above one stays far below this.
+const TIMESTAMP_MAX: u64 = 1 << 63;
+
 const SHORT: &str = "an item of the record is cut short";
 
 impl<'a> Items<'a> {
@@ -403,7 +406,8 @@ impl<'a> Items<'a> {
         }
         let (head, rest) = self.rest.split_first_chunk().ok_or(SHORT)?;
         self.rest = rest;
-        Ok(u64::from_le_bytes(*head))
+        let timestamp = u64::from_le_bytes(*head);
+        if timestamp > TIMESTAMP_MAX { Err("a cell has a timestamp that no writer gives") } else { Ok(timestamp) }
     }
 
     fn take(&mut self, n: usize) -> Result<&'a [u8], &'static str> {

@@ -287,6 +287,10 @@ impl Walk<'_> {
             if length > limit - offset {
                 return Ok(Some((offset, Stop::Bad("the record reaches beyond the end that the next life has noted"))));
             }
+            // A checksum that is right proves no more than that somebody computed it: what recovery counts on from must leave room to count.
+            if record.number.unwrap_or(0) > NUMBER_MAX || record.tick > NUMBER_MAX || record.generation > GENERATION_MAX {
+                return Err(corrupt(&segment.path, offset, "the record has a number, tick or generation that no writer gives"));
+            }
             self.mark = self.mark.max(record.durable_below);
             self.last = record.number.or(self.last);
             self.facts.bytes += length as u64;
@@ -323,6 +327,9 @@ impl Walk<'_> {
         {
             let what = format!("record {last} is above the last number that the next life has noted, {}", seal.number);
             return Err(corrupt(&segment.path, seal.offset, &what));
+        }
+        if let Some(segment) = segments.last().filter(|_| seal.number > NUMBER_MAX) {
+            return Err(corrupt(&segment.path, seal.offset, "the next life has noted a last number that no writer gives"));
         }
         self.last = Some(self.last.unwrap_or(0).max(seal.number));
         Ok(())
@@ -390,6 +397,11 @@ impl Walk<'_> {
         Ok(behind)
     }
 }
+
+/// Numbers and ticks above this are damage, as in the manifest.
+const NUMBER_MAX: u64 = 1 << 62;
+/// The same for generations.
+const GENERATION_MAX: u32 = 1 << 31;
 
 /// So many records ahead a row is told to come: enough for two dependent cache misses, few enough that the lines are still there.
 const TOLD_AHEAD: usize = 16;

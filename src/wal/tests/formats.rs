@@ -205,7 +205,7 @@ fn payloads_come_back_cell_by_cell() {
         b.row(b"two");
         b.row(&big[..32_767]);
         for kind in [CellType::Put, CellType::DeleteVersion, CellType::DeleteFamilyVersion, CellType::Delete, CellType::DeleteFamily] {
-            b.cell(FamilyId(128), &big[..200], kind, u64::MAX, &big);
+            b.cell(FamilyId(128), &big[..200], kind, 1 << 63, &big);
         }
         b.cell(FamilyId(127), b"x", CellType::Put, 500, b"");
     });
@@ -219,7 +219,7 @@ fn payloads_come_back_cell_by_cell() {
     assert_eq!((cells[0].row, cells[0].timestamp, cells[0].counter), (&b"one"[..], 500, true));
     assert_eq!(cells[0].value, i64::MIN.to_be_bytes());
     assert_eq!((cells[1].family, cells[1].timestamp, cells[1].value), (FamilyId(u32::MAX), 501, &(-1i64).to_be_bytes()[..]));
-    assert_eq!((cells[3].kind, cells[3].timestamp, cells[3].value.len()), (CellType::DeleteVersion, u64::MAX, 70_000));
+    assert_eq!((cells[3].kind, cells[3].timestamp, cells[3].value.len()), (CellType::DeleteVersion, 1 << 63, 70_000));
     assert_eq!((cells[7].timestamp, cells[7].value.len(), cells[7].counter), (500, 0, false));
 }
 

@@ -19,6 +19,14 @@ fn the_undamaged_files_open() {
     }
 }
 
+/// A tick of nearly 2^64 under right checksums: nothing could come after it.
+#[test]
+fn p_d4_a_tick_that_leaves_no_room_is_damage() {
+    let image = Image::new();
+    let program = *b";fl\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff1ulu";
+    assert_eq!(image.run(&program), Err(ErrorKind::Corrupt));
+}
+
 #[test]
 fn p_d4_anything_in_the_files() {
     let seed = std::env::var("GARBAGE_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
