@@ -34,7 +34,7 @@ step_release() { cargo build --release --locked; }
 step_c() { REGION_LIB_DIR="$LIB" c_tests/run.sh; }
 step_c_sanitized() { REGION_LIB_DIR="$LIB" SANITIZE=1 c_tests/run.sh; }
 step_python() { LIBREGION_PATH="$LIB/libregion.so" tools/python_tests.sh; }
-step_fuzz() { tools/fuzz.sh 60 packed && tools/fuzz.sh 30 disk; }
+step_fuzz() { tools/fuzz.sh 60 packed; }
 step_kill() { tools/kill.sh 200; }
 step_demo() { tools/demo.sh; }
 
